@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace neuron {
 
 class Arena;
+class StreamClock;
 using StreamId = std::int64_t;
 
 struct Stat {
@@ -42,7 +44,7 @@ struct SegmentSnapshot {
 
 class Allocator {
  public:
-  Allocator(Arena& arena, int device);
+  Allocator(Arena& arena, StreamClock& clock, int device);
   ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
@@ -52,7 +54,7 @@ class Allocator {
   void* allocate(std::size_t bytes, StreamId stream);
   // Null is ignored. The block may be reused at once by its own stream; by others once their recorded uses have completed.
   void free(void* pointer);
-  // `stream` uses this block as well: it is not reused before what is queued there now has completed.
+  // `stream` uses this block as well: once freed it is not reused before what was queued there at the time of the free has completed.
   void record_stream(void* pointer, StreamId stream);
   // Gives unused segments back to the system.
   void empty_cache();

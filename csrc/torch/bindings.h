@@ -5,7 +5,7 @@
 
 namespace neuron::torch_face {
 
-void bind_device(pybind11::module_& m);  // device.cpp: devices, streams, events, memory, generator
-void bind_eager(pybind11::module_& m);   // eager/: native op registration, programs, fallback policy, tracking
+void bind_device(pybind11::module_& m);  // device/bindings.cpp: devices, streams, memory, generators
+void bind_eager(pybind11::module_& m);   // eager/bindings.cpp: native op registration, programs, fallback policy, tracking
 
 }  // namespace neuron::torch_face

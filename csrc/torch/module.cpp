@@ -1,5 +1,5 @@
 // The extension module torch_neuronx._C. Each file of csrc/torch adds its own bindings through a function declared in bindings.h.
-#include <torch/extension.h>
+#include <pybind11/pybind11.h>
 
 #include "torch/bindings.h"
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from .types import TensorType
+from .types import DType, TensorType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Value:
     """One SSA value: a parameter of the module or one result of an operation. Compared and hashed by identity."""
 
@@ -30,8 +30,12 @@ class Value:
         return self.type.shape
 
     @property
-    def dtype(self):  # noqa: ANN201 - DType, spelled in types
+    def dtype(self) -> DType:
         return self.type.dtype
+
+    def __repr__(self) -> str:
+        origin = f"parameter {self.index}" if self.producer is None else f"result {self.index} of {self.producer.name}"
+        return f"Value({origin}: {self.type})"
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,62 @@
+#include "torch/device/device.h"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+#include <torch/csrc/utils/device_lazy_init.h>
+
+namespace neuron::torch_face {
+
+namespace detail {
+
+constinit thread_local c10::DeviceIndex current_device = 0;
+std::atomic<bool> initialized = false;
+
+void initialize() { torch::utils::device_lazy_init(kNeuron); }
+
+}  // namespace detail
+
+namespace {
+
+// The executor threads of the parent do not exist in a forked child, so that its first use must go through
+// torch.neuron._lazy_init again, which refuses.
+void forget_initialization() {
+  if (!in_forked_child()) return;
+  detail::initialized.store(false, std::memory_order_relaxed);
+  torch::utils::set_requires_device_init(kNeuron, true);
+}
+
+[[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_initialization);
+
+}  // namespace
+
+c10::DeviceIndex device_count() noexcept {
+  static const auto count = static_cast<c10::DeviceIndex>(core_count());
+  return count;
+}
+
+void check_device(c10::DeviceIndex index) {
+  const int count = device_count();
+  TORCH_CHECK(index >= 0 && index < count, "neuron device index ", static_cast<int>(index), " is out of range: this process sees ", count,
+              count == 1 ? " device, the only valid index is 0" : c10::str(" devices, valid indices are 0 to ", count - 1));
+}
+
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+  const auto previous = detail::current_device;
+  if (index >= 0 && index != previous) {
+    check_device(index);
+    detail::current_device = index;
+  }
+  return previous;
+}
+
+c10::DeviceIndex device_or_current(c10::DeviceIndex index) {
+  if (index < 0) return current_device();
+  check_device(index);
+  return index;
+}
+
+bool is_initialized() noexcept { return detail::initialized.load(std::memory_order_relaxed); }
+
+void mark_initialized() noexcept { detail::initialized.store(true, std::memory_order_relaxed); }
+
+}  // namespace neuron::torch_face

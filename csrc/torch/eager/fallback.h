@@ -1,0 +1,31 @@
+// What happens to an op that has no native program: it runs on the CPU, visibly, or is refused.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace neuron::torch_face {
+
+enum class FallbackPolicy : std::uint8_t {
+  kWarn,    // one UserWarning per op name
+  kSilent,  // counted only
+  kError,   // NotImplementedError naming the op and the Python line
+};
+
+// Of the process; any thread may change it at any time.
+FallbackPolicy fallback_policy();
+void set_fallback_policy(FallbackPolicy policy);
+
+// Runs `op` on the CPU: arguments are copied to the host, results and written arguments back. Subject to the policy; counted.
+// Random ops draw from a CPU generator that is seeded by the device's generator, so the CPU's own generator is left alone.
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Invocations by schema name with overload ("aten::scatter_reduce.two_out") since the last clear.
+std::map<std::string, std::uint64_t> fallback_counts();
+void clear_fallback_counts();
+
+}  // namespace neuron::torch_face

@@ -1,0 +1,80 @@
+// One call, read off the boxed stack in one pass: its cache key, and what a launch needs (addresses, scalar values, device).
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "torch/eager/argument_plan.h"
+
+namespace neuron::torch_face {
+
+// A growing array that is cleared without giving its memory back, for per-thread reuse. Items are trivially copyable.
+template <typename Item>
+class Scratch {
+ public:
+  void clear() { size_ = 0; }
+  std::size_t size() const { return size_; }
+  Item& operator[](std::size_t index) { return items_[index]; }
+  const Item& operator[](std::size_t index) const { return items_[index]; }
+  std::span<const Item> span() const { return {items_.get(), size_}; }
+  void push(Item item) { *extend(1) = item; }
+  // Room for `count` more items, to be written by the caller.
+  Item* extend(std::size_t count) {
+    if (size_ + count > capacity_) [[unlikely]]
+      grow(size_ + count);
+    Item* start = items_.get() + size_;
+    size_ += count;
+    return start;
+  }
+
+ private:
+  void grow(std::size_t needed) {
+    capacity_ = needed * 2 + 64;
+    auto larger = std::make_unique_for_overwrite<Item[]>(capacity_);
+    std::copy_n(items_.get(), size_, larger.get());
+    items_ = std::move(larger);
+  }
+
+  std::unique_ptr<Item[]> items_;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+enum class ScalarKind : std::uint8_t { kInt, kDouble };
+
+struct ScalarValue {
+  std::uint64_t bits;
+  ScalarKind kind;
+};
+
+// A tensor or scalar position of the call; lists contribute one position per element, everything else one per argument.
+// Undefined tensors and scalars have a null tensor, tensors an unused value. Counting is determined by the key.
+struct Position {
+  const at::Tensor* tensor;
+  void* data;
+  ScalarValue scalar;
+  bool written;
+};
+
+struct Call {
+  Scratch<std::uint64_t> key;
+  Scratch<Position> positions;
+  std::uint64_t hash;
+  int device;                       // of the tensors, else of the device argument, else the current one
+  const at::Generator* generator;   // null if none was given
+
+  // Reads the arguments. Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
+  void read(const CallPlan& plan, std::span<const c10::IValue> arguments);
+};
+
+// The position of argument `argument`'s element (-1: the argument itself) in a call with these arguments. Throws if there is none.
+std::uint32_t position_of(const CallPlan& plan, std::span<const c10::IValue> arguments, int argument, int element);
+
+// Settings that change what is compiled; part of every key.
+void set_compile_flags(std::uint64_t flags);
+
+}  // namespace neuron::torch_face

@@ -1,0 +1,240 @@
+"""The op table: every operation and composite of the IR, once.
+
+``OPS[name]`` and ``COMPOSITES[name]`` give operands, attributes, shape rule and meaning; builder, verifier, printer and documentation
+read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from . import composite_rules, shape_rules
+from .shape_rules import ANY, BITS, FLOAT, INTEGER, NUMBER, REAL, REAL_FLOAT, Rule, elementwise, predicate
+from .types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """One row of the op table.
+
+    ``operands`` are names in order; ``*name`` stands for any number, ``name?`` may be absent. ``defaults`` are the attributes that a caller
+    may leave out.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    attributes: tuple[str, ...]
+    rule: Rule
+    meaning: str
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def min_arity(self) -> int:
+        return sum(not name.startswith("*") and not name.endswith("?") for name in self.operands)
+
+    @property
+    def max_arity(self) -> int | None:
+        """None: any number."""
+        return None if any(name.startswith("*") for name in self.operands) else len(self.operands)
+
+
+def find_spec(name: str, attributes: Mapping[str, Any]) -> OpSpec:
+    """The row of an operation; for ``composite`` that of the composite it names. ValueError if there is none."""
+    table, key = (COMPOSITES, attributes.get("name")) if name == "composite" else (OPS, name)
+    if key not in table:
+        what = "composite" if name == "composite" else "operation"
+        raise ValueError(f"unknown {what} {key!r}; known are {', '.join(sorted(table))}")
+    return table[str(key)]
+
+
+def infer_types(name: str, operands: Sequence[TensorType], attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """The result types of an operation. ValueError that names the op if arity, attributes or types do not fit its row."""
+    spec = find_spec(name, attributes)
+    own = {key: value for key, value in attributes.items() if not (name == "composite" and key == "name")}
+    try:
+        if len(operands) < spec.min_arity or (spec.max_arity is not None and len(operands) > spec.max_arity):
+            raise ValueError(f"got {len(operands)} operands; the operands are ({', '.join(spec.operands)})")
+        if set(own) != set(spec.attributes):
+            raise ValueError(f"got the attributes {{{', '.join(sorted(own))}}}; they must be {{{', '.join(sorted(spec.attributes))}}}")
+        result = spec.rule(*operands, **own)
+    except ValueError as error:
+        raise ValueError(f"{spec.name}: {error}") from None
+    return (result,) if isinstance(result, TensorType) else result
+
+
+Row = tuple[str, str, str, Rule, str]
+
+
+def _table(*rows: Row, defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> Mapping[str, OpSpec]:
+    specs = {}
+    for name, operands, attributes, rule, meaning in rows:
+        optional = MappingProxyType(dict(defaults.get(name, {})))
+        specs[name] = OpSpec(name, tuple(operands.split()), tuple(attributes.split()), rule, meaning, optional)
+    return MappingProxyType(specs)
+
+
+_GATHER = "offset_dims collapsed_slice_dims start_index_map index_vector_dim slice_sizes fail"
+_SCATTER = "kind update_window_dims inserted_window_dims scatter_dims_to_operand_dims index_vector_dim fail"
+_CONVOLUTION = "strides padding lhs_dilation rhs_dilation groups"
+_GRAD = "strides padding dilation groups transposed output_padding"
+_AVG_POOL = "window strides padding ceil_mode count_include_pad divisor"
+
+# fmt: off
+OPS: Mapping[str, OpSpec] = _table(
+    # Sources
+    ("constant", "", "value shape dtype", shape_rules.constant, "a literal; a 0-d value fills the shape"),
+    ("iota", "", "shape dtype dim", shape_rules.iota, "the index along dim"),
+    # Elementwise, one operand
+    ("abs", "x", "", shape_rules.absolute, "absolute value; of a complex number its modulus, a real number"),
+    ("negate", "x", "", elementwise(NUMBER), "-x"),
+    ("sign", "x", "", elementwise(shape_rules.SIGNED), "-1, ±0, 1 or nan; of a complex number x / |x|"),
+    ("floor", "x", "", elementwise(REAL_FLOAT), "toward -inf"),
+    ("ceil", "x", "", elementwise(REAL_FLOAT), "toward +inf"),
+    ("round_nearest_even", "x", "", elementwise(REAL_FLOAT), "to the nearest integer, ties to even"),
+    ("round_nearest_afz", "x", "", elementwise(REAL_FLOAT), "to the nearest integer, ties away from zero"),
+    ("exponential", "x", "", elementwise(FLOAT), "e^x"),
+    ("exponential_minus_one", "x", "", elementwise(FLOAT), "e^x - 1, exact near 0"),
+    ("log", "x", "", elementwise(FLOAT), "natural logarithm"),
+    ("log_plus_one", "x", "", elementwise(FLOAT), "log(1 + x), exact near 0"),
+    ("logistic", "x", "", elementwise(FLOAT), "1 / (1 + e^-x)"),
+    ("tanh", "x", "", elementwise(FLOAT), "hyperbolic tangent"),
+    ("sine", "x", "", elementwise(FLOAT), "sine of radians"),
+    ("cosine", "x", "", elementwise(FLOAT), "cosine of radians"),
+    ("tan", "x", "", elementwise(FLOAT), "tangent of radians"),
+    ("sqrt", "x", "", elementwise(FLOAT), "square root, correctly rounded for real types"),
+    ("rsqrt", "x", "", elementwise(FLOAT), "1 / sqrt(x)"),
+    ("cbrt", "x", "", elementwise(REAL_FLOAT), "real cube root"),
+    ("not", "x", "", elementwise(BITS), "bitwise complement; of i1 the logical one"),
+    ("popcnt", "x", "", elementwise(INTEGER), "number of set bits"),
+    ("count_leading_zeros", "x", "", elementwise(INTEGER), "number of zero bits above the highest set bit"),
+    ("is_finite", "x", "", predicate(REAL_FLOAT), "neither infinite nor nan"),
+    ("is_nan", "x", "", predicate(REAL_FLOAT), "nan"),
+    ("is_inf", "x", "", predicate(REAL_FLOAT), "infinite of either sign"),
+    ("real", "x", "", shape_rules.complex_part, "real part"),
+    ("imag", "x", "", shape_rules.complex_part, "imaginary part"),
+    ("erf", "x", "", elementwise(REAL_FLOAT), "error function"),
+    ("erfc", "x", "", elementwise(REAL_FLOAT), "1 - erf(x), exact for large x"),
+    ("erf_inv", "x", "", elementwise(REAL_FLOAT), "inverse of erf"),
+    ("lgamma", "x", "", elementwise(REAL_FLOAT), "log |gamma(x)|"),
+    ("digamma", "x", "", elementwise(REAL_FLOAT), "derivative of log gamma(x)"),
+    ("asin", "x", "", elementwise(FLOAT), "inverse sine"),
+    ("acos", "x", "", elementwise(FLOAT), "inverse cosine"),
+    ("atan", "x", "", elementwise(FLOAT), "inverse tangent"),
+    ("sinh", "x", "", elementwise(FLOAT), "hyperbolic sine"),
+    ("cosh", "x", "", elementwise(FLOAT), "hyperbolic cosine"),
+    ("asinh", "x", "", elementwise(FLOAT), "inverse hyperbolic sine"),
+    ("acosh", "x", "", elementwise(FLOAT), "inverse hyperbolic cosine"),
+    ("atanh", "x", "", elementwise(FLOAT), "inverse hyperbolic tangent"),
+    (
+        "convert", "x", "dtype", shape_rules.convert,
+        "value conversion, rounding to nearest even; float → integer truncates as a C cast (out of range and nan: unspecified); "
+        "→ i1 is x != 0; complex → real takes the real part; real → complex has zero imaginary part",
+    ),
+    ("bitcast_convert", "x", "dtype", shape_rules.bitcast_convert, "the same bits as another real type of the same size"),
+    # Elementwise, two operands
+    ("add", "lhs rhs", "", elementwise(ANY), "sum; integers wrap; of i1: or"),
+    ("subtract", "lhs rhs", "", elementwise(NUMBER), "difference; integers wrap"),
+    ("multiply", "lhs rhs", "", elementwise(ANY), "product; integers wrap; of i1: and"),
+    ("divide", "lhs rhs", "", elementwise(NUMBER), "quotient; of integers truncated, by zero -1 (all bits set)"),
+    ("remainder", "lhs rhs", "", elementwise("iuf"), "C's % and fmod: the sign of lhs; of integers by zero: lhs"),
+    ("power", "lhs rhs", "", elementwise(NUMBER), "lhs^rhs; integers wrap, and a negative exponent gives 0, or ±1 for a base of ±1"),
+    ("atan2", "lhs rhs", "", elementwise(REAL_FLOAT), "angle of the point (rhs, lhs)"),
+    ("maximum", "lhs rhs", "", elementwise(REAL), "the larger; nan if either is; of i1: or"),
+    ("minimum", "lhs rhs", "", elementwise(REAL), "the smaller; nan if either is; of i1: and"),
+    ("and", "lhs rhs", "", elementwise(BITS), "bitwise and"),
+    ("or", "lhs rhs", "", elementwise(BITS), "bitwise or"),
+    ("xor", "lhs rhs", "", elementwise(BITS), "bitwise exclusive or"),
+    ("shift_left", "lhs rhs", "", elementwise(INTEGER), "lhs × 2^rhs; 0 if rhs (unsigned) is the width or more"),
+    ("shift_right_arithmetic", "lhs rhs", "", elementwise(INTEGER), "shift that copies the top bit; rhs (unsigned) saturates"),
+    ("shift_right_logical", "lhs rhs", "", elementwise(INTEGER), "shift that fills with zeros; 0 if rhs (unsigned) is the width or more"),
+    ("complex", "real imag", "", shape_rules.complex_of_parts, "complex number of two parts"),
+    ("compare", "lhs rhs", "direction", shape_rules.order_or_equality, "EQ NE LT LE GT GE; with nan all but NE are false; complex: EQ NE"),
+    # Elementwise, three operands
+    ("select", "pred on_true on_false", "", shape_rules.select, "on_true where pred, else on_false"),
+    ("clamp", "lo x hi", "", elementwise(REAL), "minimum(maximum(x, lo), hi)"),
+    # Layout
+    (
+        "broadcast_in_dim", "x", "shape dims", shape_rules.broadcast_in_dim,
+        "operand dimension i becomes result dimension dims[i]; extent 1 is repeated",
+    ),
+    ("reshape", "x", "shape", shape_rules.reshape, "the same elements in row-major order"),
+    ("transpose", "x", "permutation", shape_rules.transpose, "result dimension i is operand dimension permutation[i]"),
+    ("reverse", "x", "dims", shape_rules.reverse, "order reversed along dims"),
+    ("slice", "x", "start limit strides", shape_rules.slice_, "x[start:limit:strides]"),
+    ("pad", "x value", "low high interior", shape_rules.pad, "value added before, after and between elements; negative low and high crop"),
+    ("concatenate", "first *others", "dim", shape_rules.concatenate, "joined along dim"),
+    ("dynamic_slice", "x *starts", "sizes", shape_rules.dynamic_slice, "a block of the given sizes at starts, which clamp so that it fits"),
+    ("dynamic_update_slice", "x update *starts", "", shape_rules.dynamic_update_slice, "x with the block at starts replaced; starts clamp"),
+    # Reductions
+    (
+        "reduce", "x", "kind dims", shape_rules.reduce,
+        "add multiply maximum minimum and or over dims; of nothing: the identity; f16 and bf16 accumulate in f32",
+    ),
+    ("argreduce", "x", "kind dim", shape_rules.argreduce, "index of the first maximum or minimum; nan precedes all"),
+    (
+        "reduce_window", "x", "kind window strides padding dilation", shape_rules.reduce_window,
+        "reduce over every window; padding holds the identity",
+    ),
+    # Contractions
+    (
+        "dot_general", "lhs rhs", "lhs_batch rhs_batch lhs_contract rhs_contract dtype", shape_rules.dot_general,
+        "sums of products: batch, free lhs, free rhs dimensions; f16 and bf16 accumulate in f32",
+    ),
+    ("convolution", "x weight", _CONVOLUTION, shape_rules.convolution, "cross-correlation; x NC<spatial>, weight OI<spatial>"),
+    # Indexing
+    (
+        "gather", "operand indices", _GATHER, shape_rules.gather,
+        "slices at indices, which clamp; with fail an index outside fails the launch with that text",
+    ),
+    (
+        "scatter", "operand indices updates", _SCATTER, shape_rules.scatter,
+        "updates combined into operand in row-major order; a window that is not inside is dropped, with fail it fails the launch",
+    ),
+    # Composites
+    ("composite", "*operands", "name", lambda *operands, **attributes: (), "the composite of that name"),
+)
+
+COMPOSITES: Mapping[str, OpSpec] = _table(
+    (
+        "attention", "q k v mask?", "causal scale", composite_rules.attention,
+        "softmax(scale · q kᵀ + mask) v → (out, logsumexp); q [B,H,L,D], k [B,Hkv,S,D], v [B,Hkv,S,Dv]; "
+        "H / Hkv query heads share a key head; "
+        "an i1 mask keeps where true; causal keeps column ≤ row; a row without any kept column is 0 with logsumexp -inf",
+    ),
+    (
+        "attention_backward", "dout q k v out logsumexp mask?", "causal scale", composite_rules.attention_backward,
+        "gradients (dq, dk, dv) of attention",
+    ),
+    (
+        "convolution_input_grad", "dout weight", _GRAD + " input_shape", composite_rules.convolution_input_grad,
+        "gradient of PyTorch's convolution by its input; all spatial attributes are one int per dimension",
+    ),
+    (
+        "convolution_weight_grad", "dout input", _GRAD + " weight_shape", composite_rules.convolution_weight_grad,
+        "gradient of PyTorch's convolution by its weight",
+    ),
+    (
+        "max_pool", "x", "window strides padding dilation ceil_mode", composite_rules.max_pool,
+        "(values, indices) over the last len(window) dimensions; indices are flat in them; "
+        "the first maximum wins, but the last nan if there is one",
+    ),
+    ("max_pool_backward", "dout indices", "input_shape", composite_rules.max_pool_backward, "dout added at the indices of max_pool"),
+    (
+        "avg_pool", "x", _AVG_POOL, composite_rules.avg_pool,
+        "window sums divided by divisor, or by the number of elements (with padding if count_include_pad)",
+    ),
+    ("avg_pool_backward", "dout", _AVG_POOL + " input_shape", composite_rules.avg_pool_backward, "gradient of avg_pool"),
+    ("sort", "x", "dim descending stable", composite_rules.sort, "(values, indices i64); nan is the largest; always stable"),
+    ("topk", "x", "k dim largest", composite_rules.topk, "(values, indices i64) of the k first in sorted order"),
+    ("scan", "x", "kind dim", composite_rules.scan, "inclusive cumulative add multiply maximum minimum along dim"),
+    (
+        "philox", "seed offset", "count", composite_rules.philox,
+        "ui32[count] of Philox4x32-10 with key = seed and counters (offset + c, 0), c < m = ceil(count / 4); "
+        "word w of counter c is element w · m + c",
+    ),
+    defaults={"max_pool": {"ceil_mode": False}},
+)
+# fmt: on

@@ -1,0 +1,70 @@
+"""LLVM text to machine code, each distinct text once per process.
+
+A kernel's text holds its structure only (extents and strides are run-time parameters), so a new shape of a known structure costs no compilation.
+This is one of the few places with process-wide state: the table of compiled kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from concurrent.futures import Future
+
+import llvmlite.binding as llvm
+
+from .object_code import FlatCode, flatten_object
+from .target import Target, target_machine
+
+ENTRY = "kernel"
+
+_kernels: dict[bytes, Future[FlatCode]] = {}
+_lock = threading.Lock()
+
+
+def compile_kernel(text: str, target: Target) -> FlatCode:
+    """The code of the module ``text``, whose entry is the function ``kernel``. Thread-safe; simultaneous calls for one text compile it once."""
+    key = hashlib.sha256(f"{target.key}\n{text}".encode()).digest()
+    with _lock:
+        future = _kernels.get(key)
+        mine = future is None
+        if future is None:
+            future = _kernels[key] = Future()
+    if mine:
+        try:
+            future.set_result(_generate_code(text, target))
+        except BaseException as error:
+            with _lock:
+                del _kernels[key]
+            future.set_exception(error)
+    return future.result()
+
+
+def compiled_kernel_count() -> int:
+    """How many distinct kernels this process has compiled."""
+    return len(_kernels)
+
+
+def emit_assembly(text: str, target: Target) -> str:
+    """The assembly of a kernel, for tests and for reading."""
+    module = _optimise(text, target)
+    assembly: str = target_machine(target).emit_assembly(module)
+    return assembly
+
+
+def _generate_code(text: str, target: Target) -> FlatCode:
+    return flatten_object(target_machine(target).emit_object(_optimise(text, target)))
+
+
+def _optimise(text: str, target: Target) -> llvm.ModuleRef:
+    """The parsed module after LLVM's standard pipeline with loop vectorisation; straight-line vectorisation has nothing to do in kernels."""
+    machine = target_machine(target)
+    module = llvm.parse_assembly(text, llvm.create_context())
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    return module

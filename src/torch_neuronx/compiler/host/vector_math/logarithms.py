@@ -1,0 +1,79 @@
+"""log, log_plus_one.
+
+Both write the argument as 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2) and add k ln2 in two parts to log(1 + f).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import coefficients as c
+from .formats import INFINITY, NAN, format_of, power_of_two
+from .ir import Value, fma, polynomial, select, with_sign_of
+
+# The bits of sqrt(1/2), rounded down: what separates one binade of 1 + f from the next.
+_SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCC}
+
+
+def log(x: Value) -> Value:
+    """Natural logarithm. Error < 0.9 ulp (f32, polynomial of degree 11), < 0.9 ulp (f64, series in f/(2+f))."""
+    form = format_of(x)
+    denormal = x < form.smallest_normal
+    lift = form.mantissa_bits + 1
+    k, f = split(select(denormal, x * 2.0**lift, x))
+    k = k - select(denormal, k.constant(lift), 0)
+    result = log_of_parts(integer_to_float(k, x), f)
+    return select(x > 0.0, select(x < INFINITY, result, x), select(x.equals(0.0), x.constant(-INFINITY), NAN))
+
+
+def log_plus_one(x: Value) -> Value:
+    """log(1 + x). k comes from the rounded 1 + x, but f = 2^-k x + (2^-k - 1) is rounded once from x itself. Error < 1.1 ulp."""
+    form = format_of(x)
+    k, f_rounded = split(x + 1.0)
+    scale = power_of_two(-k, x)
+    # Above 2^(mantissa + 2), adding 1 changes nothing that matters, and 2^-k need not be normal.
+    f = select(x > 2.0 ** (form.mantissa_bits + 2), f_rounded, fma(x, scale, scale - 1.0))
+    result = with_sign_of(log_of_parts(integer_to_float(k, x), f), x)
+    return select(x > -1.0, select(x < INFINITY, result, x), select(x.equals(-1.0), x.constant(-INFINITY), NAN))
+
+
+def split(x: Value) -> tuple[Value, Value]:
+    """(k, f) of a positive normal x = 2^k (1 + f); k is an integer. Other x give some k and f."""
+    form = format_of(x)
+    distance = x.bits() - _SQRT_HALF_BITS[x.type]
+    k = ((distance + (form.bias << form.mantissa_bits)) >> form.mantissa_bits) - form.bias
+    return k, (x.bits() - (k << form.mantissa_bits)).as_float() - 1.0
+
+
+def integer_to_float(k: Value, like: Value) -> Value:
+    """A small integer as a floating-point number of ``like``'s type, without a 64-bit conversion, which AVX2 lacks."""
+    form = format_of(like)
+    return (k + form.magic_bits).as_float() - form.magic
+
+
+def log_of_parts(k: Value, f: Value) -> Value:
+    """k ln2 + log(1 + f), k a floating-point integer."""
+    form = format_of(f)
+    if f.type == "float":
+        square = f * f
+        tail = fma(k, form.ln2_low, polynomial(f, c.LOG_SINGLE) * (square * f))
+        return fma(k, form.ln2_high, fma(square, -0.5, tail) + f)
+    return _log_of_parts_double(k, f, c.LOG_DOUBLE)
+
+
+def log_of_parts_lite(k: Value, f: Value) -> Value:
+    """``log_of_parts`` in double with a relative error of 2^-37, for results that are rounded to float."""
+    return _log_of_parts_double(k, f, c.LOG_LITE)
+
+
+def _log_of_parts_double(k: Value, f: Value, coefficients: Sequence[float]) -> Value:
+    """log(1 + f) = f - f^2/2 + s (f^2/2 + R), with s = f/(2+f) and R = (2 atanh(s) - 2s)/s."""
+    form = format_of(f)
+    s = f / (f + 2.0)
+    z = s * s
+    half_square = f * f * 0.5
+    correction = fma(s, fma(z, polynomial(z, coefficients), half_square), k * form.ln2_low)
+    return fma(k, form.ln2_high, f - (half_square - correction))
+
+
+FORMULAS = {(name, dtype): formula for dtype in ("f32", "f64") for name, formula in {"log": log, "log_plus_one": log_plus_one}.items()}

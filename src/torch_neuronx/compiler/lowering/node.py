@@ -1,0 +1,141 @@
+"""Lowering of one node: an ATen overload applied to Values. Eager lowers one node per program, a graph as many as it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..hlo.ir import Value
+from ..hlo.types import TensorType
+from .context import LoweringBuilder
+from .dtypes import computed, to_dtype
+from .registry import FACTORY_ARGUMENTS, Variant, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node's lowering gave: one result per destination of its variant, in the dtype of the destination."""
+
+    variant: Variant
+    results: tuple[Any, ...]
+    # Meta tensors of the functional overload's returns; sizes, strides and dtypes of new tensors.
+    outputs: tuple[Any, ...]
+
+
+class LoweringError(RuntimeError):
+    """A lowering returned something else than its operator's meta function promised."""
+
+
+def lower_node(b: LoweringBuilder, variant: Variant, values: Mapping[str, Any], metas: Mapping[str, Any]) -> Node:
+    """Lowers ``variant.op`` applied to ``values``.
+
+    ``values`` and ``metas`` map the argument names of ``variant.op`` to arguments: in ``values`` tensors are Values and Scalars are
+    Values or numbers, in ``metas`` they are meta tensors and numbers. Lists hold the same. A written argument's new value is a result;
+    ``values`` is not changed.
+    """
+    functional_metas = functional_arguments(variant, metas)
+    outputs = meta_outputs(variant.functional, functional_metas)
+    exact = variant.lowering.exact
+    saved = b.outputs, b.metas, b.scalar_arguments, b.exact
+    try:
+        b.exact, b.metas = exact, functional_metas
+        b.outputs = tuple(_types(b, output) for output in outputs)
+        b.scalar_arguments = _scalar_arguments(variant.functional)
+        arguments = functional_arguments(variant, values).values()
+        results = variant.lowering.function(b, *(_narrowed(b, argument) for argument in arguments))
+        destinations = _destination_dtypes(variant, outputs, metas)
+        flat = tuple(results) if isinstance(results, tuple) else (results,)
+        if len(flat) != len(destinations):
+            raise LoweringError(f"{variant.lowering.name}: the lowering gave {len(flat)} results, its operator has {len(destinations)}")
+        converted = tuple(_converted(b, variant, result, like) for result, like in zip(flat, destinations, strict=True))
+    finally:
+        b.outputs, b.metas, b.scalar_arguments, b.exact = saved
+    return Node(variant, converted, outputs)
+
+
+def functional_arguments(variant: Variant, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the functional overload, from those of the overload called."""
+    own = {}
+    for argument in variant.functional._schema.arguments:
+        if argument.name in arguments:
+            own[argument.name] = arguments[argument.name]
+        else:
+            assert argument.name in FACTORY_ARGUMENTS, f"{name_of(variant.op)} has no argument {argument.name}"
+            own[argument.name] = _factory_argument(argument.name, variant, arguments)
+    return own
+
+
+def _factory_argument(name: str, variant: Variant, arguments: Mapping[str, Any]) -> Any:
+    """An out= overload of a factory: the tensor given decides dtype and device."""
+    out = arguments[variant.destinations[0] or ""]
+    if name == "dtype":
+        return out.dtype if isinstance(out, torch.Tensor) else None
+    return torch.device("meta") if name == "device" else None
+
+
+def meta_outputs(op: torch._ops.OpOverload, metas: Mapping[str, Any]) -> tuple[Any, ...]:
+    """PyTorch's meta function applied to ``metas``, one entry per schema return."""
+    positional, keyword = [], {}
+    for argument in op._schema.arguments:
+        value = metas[argument.name]
+        if argument.name == "device" and value is not None:
+            value = torch.device("meta")
+        if argument.kwarg_only:
+            keyword[argument.name] = value
+        else:
+            positional.append(value)
+    with torch.no_grad():
+        result = op(*positional, **keyword)
+    returns = len(op._schema.returns)
+    if returns == 0:
+        return ()
+    return (result,) if returns == 1 else tuple(result)
+
+
+def _types(b: LoweringBuilder, output: Any) -> Any:
+    if output is None:
+        return None
+    if isinstance(output, torch.Tensor):
+        return TensorType(tuple(output.shape), b.dtype(output.dtype))
+    return [_types(b, item) for item in output]
+
+
+def _scalar_arguments(op: torch._ops.OpOverload) -> frozenset[str]:
+    return frozenset(a.name for a in op._schema.arguments if str(a.type) in ("number", "Optional[number]", "Scalar", "Optional[Scalar]"))
+
+
+def _narrowed(b: LoweringBuilder, argument: Any) -> Any:
+    """Operands under the float64 policy. Scalars stay as they are: f64 scalars are rounded where they meet a tensor."""
+    if isinstance(argument, Value) and not argument.is_scalar and not b.exact:
+        return b.cast(argument, computed(argument.dtype))
+    if isinstance(argument, list | tuple):
+        items = [_narrowed(b, item) for item in argument]
+        return items if any(isinstance(item, Value) for item in items) else tuple(items)
+    return argument
+
+
+def _destination_dtypes(variant: Variant, outputs: Sequence[Any], metas: Mapping[str, Any]) -> list[Any]:
+    """For each result the meta tensors through whose dtypes it goes: the functional result's, then the destination's."""
+    likes: list[Any] = []
+    for position, destination in enumerate(variant.destinations):
+        functional = outputs[position] if position < len(outputs) else None
+        likes.append((functional, metas[destination] if destination else functional))
+    return likes
+
+
+def _converted(b: LoweringBuilder, variant: Variant, result: Any, like: tuple[Any, Any]) -> Any:
+    functional, destination = like
+    if result is None or destination is None:
+        return None
+    if isinstance(result, list):
+        likes = zip(functional or [None] * len(result), destination, strict=True)
+        return [_converted(b, variant, item, pair) for item, pair in zip(result, likes, strict=True)]
+    expected = tuple(destination.shape)
+    if result.shape != expected:
+        raise LoweringError(f"{variant.lowering.name}: the lowering gave shape {result.shape}, the operator's is {expected}")
+    if functional is not None:
+        result = b.cast(result, to_dtype(functional.dtype))
+    return b.cast(result, to_dtype(destination.dtype))
