@@ -33,6 +33,18 @@ class Spec:
         return float(np.float32(float(value))) if self.single else float(value)
 
 
+def _erf_centre(name: str, degree: int, single: bool = False) -> Spec:
+    return Spec(
+        name, "erf(x) / x - 1 in x^2", lambda x: mp.erf(x) / x - 1, lambda x: x / mp.erf(x), (mpf(0), mpf(1)), degree, single, square
+    )
+
+
+def _erf_tail(name: str, high: int, degree: int, single: bool = False) -> Spec:
+    return Spec(
+        name, "-log(erfc x)", lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), (mpf("0.96875"), mpf(high)), degree, single
+    )
+
+
 def square(x: mpf) -> mpf:
     return x * x
 
@@ -68,8 +80,18 @@ def _odd(name: str, text: str, function: Real, high: mpf, degree: int, single: b
     )
 
 
-def _erf_tail(x: mpf) -> mpf:
-    return -mp.log(mp.erfc(x))
+def _erfc_scaled(x: mpf) -> mpf:
+    return mp.erfc(x) * mp.exp(x * x)
+
+
+def _erf_inv_ratio(w: mpf) -> mpf:
+    """erf_inv(x) / x as a function of w = -log(1 - x^2)."""
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x
+
+
+def _stirling_rest(w: mpf) -> mpf:
+    return mp.loggamma(w) - ((w - mpf(1) / 2) * mp.log(w) - w + mp.log(2 * mp.pi) / 2)
 
 
 SPECS = [
@@ -88,24 +110,73 @@ SPECS = [
     _log_ratio("LOG_LITE", 3),
     _log_ratio("LOG_DOUBLE", 6),
     _odd("TANH_SINGLE", "tanh x", mp.tanh, mpf("0.6"), 5, single=True),
-    Spec(
-        "ERF_SINGLE",
-        "erf(x) / x - 1 in x^2",
-        lambda x: mp.erf(x) / x - 1,
-        lambda x: x / mp.erf(x),
-        (mpf(0), mpf(1)),
-        6,
-        single=True,
-        variable=square,
-    ),
-    Spec(
-        "ERF_TAIL_SINGLE",
-        "-log(erfc x)",
-        _erf_tail,
-        lambda x: mp.erfc(x) / mp.erf(x),
-        (mpf("0.9375"), mpf(4)),
-        8,
-        single=True,
-    ),
+    _erf_centre("ERF_SINGLE", 6, single=True),
+    _erf_tail("ERF_TAIL_SINGLE", 4, 8, single=True),
+    _erf_centre("ERF_DOUBLE", 12),
+    _erf_tail("ERF_TAIL_DOUBLE", 6, 18),
     _odd("SINE_LITE", "sin x", mp.sin, mp.pi / 2, 4),
+    _odd("SINE_DOUBLE", "sin x", mp.sin, mp.pi / 2, 7),
+    _odd("SINH_SINGLE", "sinh x", mp.sinh, mpf(1), 3, single=True),
+    _odd("SINH_DOUBLE", "sinh x", mp.sinh, mpf(1), 6),
+    _odd("ASIN_DOUBLE", "asin x", mp.asin, mpf("0.5625"), 13),
+    _odd("ATAN_DOUBLE", "atan x", mp.atan, mpf(1), 20),
+    _odd("ASIN_SINGLE", "asin x", mp.asin, mpf("0.5625"), 6, single=True),
+    _odd("ATAN_SINGLE", "atan x", mp.atan, mpf(1), 8, single=True),
+    _odd("ATAN_LITE", "atan x", mp.atan, mpf(1), 10),
+    Spec(
+        "ERFC_LITE",
+        "e^(x^2) erfc x in (x - 3) / (x + 3)",
+        _erfc_scaled,
+        lambda x: 1 / _erfc_scaled(x),
+        (mpf(0), mpf("10.25")),
+        11,
+        variable=lambda x: (x - 3) / (x + 3),
+    ),
+    Spec(
+        "ERFC_DOUBLE",
+        "e^(x^2) erfc x in (x - 3.5625) / (x + 3.5625)",
+        _erfc_scaled,
+        lambda x: 1 / _erfc_scaled(x),
+        (mpf("0.46875"), mpf("27.3")),
+        19,
+        variable=lambda x: (x - mpf("3.5625")) / (x + mpf("3.5625")),
+    ),
+    Spec(
+        "ERF_INV_CENTRE_LITE",
+        "erf_inv(y) / y, x = -log(1 - y^2), in x - 2.5",
+        _erf_inv_ratio,
+        lambda w: 1 / _erf_inv_ratio(w),
+        (mpf(10) ** -12, mpf(5)),
+        10,
+        variable=lambda w: w - mpf("2.5"),
+    ),
+    Spec(
+        "ERF_INV_TAIL_LITE",
+        "erf_inv(y) / y, x = -log(1 - y^2), in sqrt(x) - 3",
+        _erf_inv_ratio,
+        lambda w: 1 / _erf_inv_ratio(w),
+        (mpf(5), mpf(17)),
+        10,
+        variable=lambda w: mp.sqrt(w) - 3,
+    ),
+    Spec(
+        "STIRLING",
+        "(lgamma(1/x) - Stirling's three terms) / x in x^2",
+        lambda v: _stirling_rest(1 / v) / v,
+        lambda v: v,
+        (mpf(10) ** -6, mpf(1) / 8),
+        5,
+        variable=square,
+        relative_to="absolute in lgamma",
+    ),
+    Spec(
+        "DIGAMMA_TAIL",
+        "(digamma(1/x) + log(x) + x/2) / x^2 in x^2",
+        lambda v: (mp.digamma(1 / v) + mp.log(v) + v / 2) / v**2,
+        lambda v: v**2,
+        (mpf(10) ** -6, mpf(1) / 8),
+        5,
+        variable=square,
+        relative_to="absolute in digamma",
+    ),
 ]

@@ -63,7 +63,7 @@ class Allocator {
   void reset_accumulated_stats();
   void reset_peak_stats();
   void set_memory_fraction(double fraction);  // of capacity, in (0, 1]
-  std::size_t free_bytes() const;              // capacity − reserved
+  std::size_t free_bytes() const;             // capacity − reserved
   std::size_t total_bytes() const;
   // Start and size of the block that contains the address; {0, 0} if none.
   std::pair<std::uintptr_t, std::size_t> block_of(const void* pointer) const;

@@ -1,7 +1,11 @@
 #include "core/allocator_state.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdio>
 #include <new>
+
+#include "core/error.h"
 
 namespace neuron {
 namespace {
@@ -65,9 +69,7 @@ Block* Allocator::State::take_free(std::size_t size, StreamId stream) {
 Block* Allocator::State::commit_segment(std::size_t size, StreamId stream, bool tight) {
   const bool small = size <= kSmallRequest;
   if (size > arena.capacity()) return nullptr;
-  const std::size_t bytes = small                                 ? kSmallSegment
-                            : size < kDedicatedRequest && !tight ? kLargeSegment
-                                                                  : round_up(size, kSegmentUnit);
+  const std::size_t bytes = small ? kSmallSegment : size < kDedicatedRequest && !tight ? kLargeSegment : round_up(size, kSegmentUnit);
   const auto reserved = static_cast<std::size_t>(stats.reserved_bytes[kAggregate].current);
   if (reserved + bytes > limit()) return nullptr;
   StreamPools& owner = pools_of(stream);
@@ -147,6 +149,19 @@ void Allocator::State::put_back(Block* block) {
   decrease(stats.requested_bytes, small, requested);
 }
 
+bool Allocator::State::defer(Block& block) {
+  Deferred entry{&block, {}};
+  for (const StreamId user : block.used_by) {
+    const std::uint64_t position = clock.submitted(user);
+    if (clock.completed(user) < position) entry.uses.emplace_back(user, position);
+  }
+  block.used_by.clear();
+  if (entry.uses.empty()) return false;
+  block.deferred = true;
+  deferred.push_back(std::move(entry));
+  return true;
+}
+
 void Allocator::State::sweep_deferred() {
   std::erase_if(deferred, [this](const Deferred& entry) {
     const bool done = std::ranges::all_of(entry.uses, [this](const auto& use) { return clock.completed(use.first) >= use.second; });
@@ -192,7 +207,8 @@ void Allocator::State::release_cached(std::unique_lock<std::mutex>& lock) {
 
 void Allocator::State::release_segment(Segment& segment) {
   remove_free(segment.first);
-  discard(segment.first);
+  set_start(segment.first, nullptr);
+  spare_blocks_.push_back(segment.first);
   const std::size_t unit = (segment.address - arena.base()) / kSegmentUnit;
   std::fill_n(segment_units.get() + unit, segment.size / kSegmentUnit, nullptr);
   arena.release(reinterpret_cast<void*>(segment.address), segment.size);
@@ -202,17 +218,24 @@ void Allocator::State::release_segment(Segment& segment) {
   segments.erase(segment.address);
 }
 
-Block* Allocator::State::block_at(std::uintptr_t address) const {
-  if (address - arena.base() >= arena.span()) return nullptr;
-  const Segment* const segment = segment_units[(address - arena.base()) / kSegmentUnit];
-  if (segment == nullptr) return nullptr;
-  Block* const block = segment->small ? (*segment->starts)[(address - segment->address) / kBlockUnit]
-                                      : large_starts[(address - arena.base()) / kSmallRequest];
-  return block != nullptr && block->address == address ? block : nullptr;
+Block& Allocator::State::allocated_block(const char* caller, const void* start) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  if (arena.contains(start)) {
+    const Segment* const segment = segment_units[(address - arena.base()) / kSegmentUnit];
+    Block* block = nullptr;
+    if (segment != nullptr) {
+      block = segment->small ? (*segment->starts)[(address - segment->address) / kBlockUnit]
+                             : large_starts[(address - arena.base()) / kSmallRequest];
+    }
+    if (block != nullptr && block->address == address && block->allocated) return *block;
+  }
+  char text[96];
+  std::snprintf(text, sizeof text, "%s: %p is not an allocated block of neuron:%d", caller, start, device);
+  throw InvalidArgument(text);
 }
 
 Block* Allocator::State::block_containing(std::uintptr_t address) const {
-  if (address - arena.base() >= arena.span()) return nullptr;
+  if (!arena.contains(reinterpret_cast<const void*>(address))) return nullptr;
   const Segment* const segment = segment_units[(address - arena.base()) / kSegmentUnit];
   if (segment == nullptr) return nullptr;
   const std::size_t unit = segment->small ? kBlockUnit : kSmallRequest;
@@ -244,29 +267,21 @@ Block* Allocator::State::new_block(Segment* segment, std::uintptr_t address, std
   return block;
 }
 
-void Allocator::State::discard(Block* block) {
-  set_start(block, nullptr);
-  spare_blocks_.push_back(block);
-}
-
 void Allocator::State::merge(Block* block, Block* neighbour) {
   remove_free(neighbour);
-  discard(neighbour);
-  if (neighbour == block->previous) {
+  set_start(neighbour, nullptr);
+  block->size += neighbour->size;
+  if (neighbour == block->next) {
+    block->next = neighbour->next;
+    if (block->next != nullptr) block->next->previous = block;
+  } else {
     set_start(block, nullptr);
     block->address = neighbour->address;
     block->previous = neighbour->previous;
-    if (block->previous != nullptr) {
-      block->previous->next = block;
-    } else {
-      block->segment->first = block;
-    }
+    (block->previous != nullptr ? block->previous->next : block->segment->first) = block;
     set_start(block, block);
-  } else {
-    block->next = neighbour->next;
-    if (block->next != nullptr) block->next->previous = block;
   }
-  block->size += neighbour->size;
+  spare_blocks_.push_back(neighbour);
 }
 
 void Allocator::State::set_start(Block* block, Block* value) {
@@ -293,8 +308,6 @@ void Allocator::State::remove_free(Block* block) {
   }
 }
 
-std::size_t Allocator::State::limit() const {
-  return static_cast<std::size_t>(memory_fraction * static_cast<double>(arena.capacity()));
-}
+std::size_t Allocator::State::limit() const { return static_cast<std::size_t>(memory_fraction * static_cast<double>(arena.capacity())); }
 
 }  // namespace neuron

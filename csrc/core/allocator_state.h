@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,8 +36,11 @@ struct Allocator::State {
   void release_cached(std::unique_lock<std::mutex>& lock);
   void release_segment(Segment& segment);
 
-  Block* block_at(std::uintptr_t address) const;         // that starts there, or null
-  Block* block_containing(std::uintptr_t address) const;  // or null
+  // Keeps a freed block from its pool until its recorded uses have completed. False if they have already.
+  bool defer(Block& block);
+
+  Block& allocated_block(const char* caller, const void* start) const;  // throws InvalidArgument if there is none
+  Block* block_containing(std::uintptr_t address) const;                // or null
   StreamPools& pools_of(StreamId stream);
   std::string out_of_memory_text(std::size_t requested) const;
 
@@ -62,11 +64,11 @@ struct Allocator::State {
   std::vector<std::unique_ptr<StreamPools>> pools;  // by stream id
   std::vector<Deferred> deferred;
   Table<Segment> segment_units;  // by kSegmentUnit of the arena: the segment there
-  Table<Block> large_starts;     // by kSmallRequest of the arena: the block of a large segment that starts there; all of them are at least as large
+  Table<Block>
+      large_starts;  // by kSmallRequest of the arena: the block of a large segment that starts there; all of them are at least as large
 
  private:
   Block* new_block(Segment* segment, std::uintptr_t address, std::size_t size);
-  void discard(Block* block);
   void merge(Block* block, Block* neighbour);  // a free neighbour
   void set_start(Block* block, Block* value);
   void insert_free(Block* block);
@@ -77,8 +79,8 @@ struct Allocator::State {
   std::vector<Block*> spare_blocks_;
 };
 
-// The block size for a request. Up to 4 KiB multiples of 256 bytes; up to 16 MiB eight classes per power of two, so that at most an eighth is
-// wasted; beyond that multiples of 256 bytes.
+// The block size for a request. Up to 4 KiB multiples of 256 bytes; up to 16 MiB eight classes per power of two, so that at most an eighth
+// is wasted; beyond that multiples of 256 bytes.
 std::size_t round_request(std::size_t bytes);
 
 void increase(StatArray& stat, bool small, std::int64_t amount);

@@ -37,7 +37,8 @@ Arena::Arena(std::size_t capacity, bool protect)
   mapping_ = mmap(nullptr, mapping_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     throw OutOfMemory("device memory of " + std::to_string(capacity) + " bytes: the host refused an address range of " +
-                      std::to_string(mapping_bytes_) + " bytes; raise the address space limit (ulimit -v) or set "
+                      std::to_string(mapping_bytes_) +
+                      " bytes; raise the address space limit (ulimit -v) or set "
                       "TORCH_NEURONX_DEVICE_MEMORY lower");
   }
   // A forked child cannot use the device; without this every write of the parent would copy a page as long as the child lives.

@@ -13,8 +13,8 @@
 
 namespace neuron {
 
-inline constexpr std::size_t kBlockUnit = 256;                       // sizes and addresses of blocks are multiples
-inline constexpr std::size_t kSmallRequest = std::size_t{1} << 20;   // largest request of the small pool
+inline constexpr std::size_t kBlockUnit = 256;                      // sizes and addresses of blocks are multiples
+inline constexpr std::size_t kSmallRequest = std::size_t{1} << 20;  // largest request of the small pool
 inline constexpr std::size_t kSmallSegment = std::size_t{2} << 20;
 inline constexpr std::size_t kSmallUnits = kSmallSegment / kBlockUnit;
 
@@ -31,8 +31,8 @@ struct Block {
   Block* bin_previous;
   Block* bin_next;
   bool allocated;
-  bool deferred;                    // freed, but other streams still use it
-  std::vector<StreamId> used_by;    // streams other than its own that were recorded
+  bool deferred;                  // freed, but other streams still use it
+  std::vector<StreamId> used_by;  // streams other than its own that were recorded
 
   bool is_split() const { return previous != nullptr || next != nullptr; }
 };
@@ -50,8 +50,8 @@ class SmallBins {
   static constexpr std::size_t kSummaryWords = (kWords + 63) / 64;
 
   std::array<Block*, kBins> heads_{};
-  std::array<std::uint64_t, kWords> words_{};            // bit b of word w: bin 64 w + b is not empty
-  std::array<std::uint64_t, kSummaryWords> summary_{};   // the same for words
+  std::array<std::uint64_t, kWords> words_{};           // bit b of word w: bin 64 w + b is not empty
+  std::array<std::uint64_t, kSummaryWords> summary_{};  // the same for words
 };
 
 // The free blocks of one stream in large segments, by size and then address.

@@ -14,8 +14,8 @@
 
 namespace neuron {
 
-using KernelFunction = std::int32_t (*)(char* const* buffers, const std::int64_t* params, const std::uint64_t* scalars,
-                                        std::int64_t begin, std::int64_t end);
+using KernelFunction = std::int32_t (*)(char* const* buffers, const std::int64_t* params, const std::uint64_t* scalars, std::int64_t begin,
+                                        std::int64_t end);
 
 enum class Space : std::uint8_t { kInput, kOutput, kScratch, kConstant };
 
@@ -59,8 +59,8 @@ class Executable {
   std::span<const std::int32_t> donations() const;
   std::uint32_t scalar_count() const;
   std::uint64_t scratch_bytes() const;
-  std::uint64_t work() const;      // estimated single-thread nanoseconds
-  bool parallel() const;           // may use more than one thread
+  std::uint64_t work() const;  // estimated single-thread nanoseconds
+  bool parallel() const;       // may use more than one thread
   std::span<const std::variant<KernelStep, LibraryStep>> steps() const;
 
   // Runs all steps on the calling thread (kernels spread through the installed parallel_for). buffers: inputs, then outputs.

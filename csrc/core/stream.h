@@ -41,8 +41,8 @@ class Stream {
 
   // Enqueues one launch. buffers: inputs, then outputs. Allocates and frees the scratch block in stream order.
   // threads: intra-op threads the submitting thread has set (0: leave as it is).
-  void launch(const std::shared_ptr<const Executable>& executable, std::span<void* const> buffers,
-              std::span<const std::uint64_t> scalars, const Origin* origin = nullptr, int threads = 0);
+  void launch(const std::shared_ptr<const Executable>& executable, std::span<void* const> buffers, std::span<const std::uint64_t> scalars,
+              const Origin* origin = nullptr, int threads = 0);
   void submit(HostTask task);
   // Keeps the queue's next command back for `nanoseconds` from when it is reached.
   void sleep(std::int64_t nanoseconds);

@@ -99,10 +99,10 @@ def _whole(minimum: int, maximum: int) -> Kind[int]:
 
 
 def _parse_size(text: str) -> int:
-    match = re.fullmatch(r"(\d+)(?:([KMGT])(?:i?B)?|B)?", text, re.IGNORECASE)
+    match = re.fullmatch(r"(\d+)(|KiB|MiB|GiB)", text)
     if match is None or int(match[1]) == 0:
         raise ValueError
-    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[(match[2] or "").upper()]
+    return int(match[1]) << {"": 0, "KiB": 10, "MiB": 20, "GiB": 30}[match[2]]
 
 
 def _parse_cores(text: str) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def _parse_cores(text: str) -> tuple[int, ...]:
 FLAG = _one_of({"0": False, "1": True})
 TEXT = Kind(str, "any text")
 PATH = Kind(lambda text: Path(text).expanduser(), "a path")
-SIZE = Kind(_parse_size, "a positive number of bytes, optionally with a unit (512MiB, 24GiB; powers of 1024)")
+SIZE = Kind(_parse_size, "a positive number of bytes, or one with KiB, MiB or GiB")
 CORES = Kind(_parse_cores, 'distinct core numbers and ranges such as "0", "0-3" or "1,3"')
 LEVEL = _whole(0, 3)
 
@@ -132,7 +132,7 @@ VISIBLE_CORES: Variable[tuple[int, ...] | None] = Variable(
 )
 NUM_CORES: Variable[int | None] = Variable(
     "NEURON_RT_NUM_CORES",
-    _whole(1, 64),
+    _whole(1, 128),
     None,
     "How many logical NeuronCores this process sees.",
     "runtime",

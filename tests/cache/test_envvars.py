@@ -23,7 +23,7 @@ def test_unset_and_empty_are_the_default() -> None:
         (envvars.DISABLE_NEFF_CACHE, "0", False),
         (envvars.DEVICE_MEMORY, "4096", 4096),
         (envvars.DEVICE_MEMORY, "512MiB", 512 << 20),
-        (envvars.DEVICE_MEMORY, "2g", 2 << 30),
+        (envvars.DEVICE_MEMORY, "2GiB", 2 << 30),
         (envvars.VISIBLE_CORES, "0-2,5", (0, 1, 2, 5)),
         (envvars.NUM_CORES, "8", 8),
         (envvars.NEFF_CACHE_DIR, "/somewhere", Path("/somewhere")),
@@ -39,6 +39,7 @@ def test_values_are_parsed(variable: envvars.Variable[object], text: str, value:
     [
         (envvars.DISABLE_NEFF_CACHE, "yes", "0 or 1"),
         (envvars.DEVICE_MEMORY, "-3", "a positive number of bytes"),
+        (envvars.DEVICE_MEMORY, "2G", "a positive number of bytes"),
         (envvars.DEVICE_MEMORY, "0", "a positive number of bytes"),
         (envvars.DEVICE_MEMORY, "1.5GiB", "a positive number of bytes"),
         (envvars.VISIBLE_CORES, "1,1", "distinct core numbers"),

@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
@@ -28,7 +29,7 @@ Stream& stream_of(const at::Tensor& tensor) { return current_stream(tensor.get_d
 at::Tensor empty_host_like(const at::Tensor& like) {
   const auto options = at::TensorOptions().dtype(like.scalar_type()).device(at::kCPU);
   if (like.is_non_overlapping_and_dense()) return at::empty_strided(like.sizes(), like.strides(), options);
-  return at::empty_strided(like.sizes(), c10::contiguous_strides(like.sizes()), options);
+  return at::empty(like.sizes(), options);
 }
 
 // A host tensor with `target`'s dtype, conjugate and negative bits that holds the values of `source`.
@@ -44,8 +45,7 @@ std::shared_ptr<void> keep(const at::Tensor& tensor) { return std::make_shared<a
 
 // Pinned memory is given back only when the streams that used it have got that far.
 void mark_pinned_use(const at::Tensor& tensor, const Stream& stream) {
-  const auto& data = tensor.storage().data_ptr();
-  host_allocator().record_event(data.mutable_get(), data.get_context(), to_c10(stream));
+  host_allocator().record_event(const_cast<void*>(tensor.const_data_ptr()), tensor.storage().data_ptr().get_context(), to_c10(stream));
 }
 
 void copy_host_to_device(const at::Tensor& source, const at::Tensor& destination, bool non_blocking) {
@@ -105,7 +105,7 @@ void copy_between_devices(const at::Tensor& source, const at::Tensor& destinatio
   at::Tensor converted = source;
   if (!same_representation(source, destination)) {
     const DeviceScope scope(source.device().index());
-    converted = at::empty_strided(source.sizes(), c10::contiguous_strides(source.sizes()), destination.options().device(source.device()));
+    converted = at::empty(source.sizes(), destination.options().device(source.device()));
     converted._set_conj(destination.is_conj());
     converted._set_neg(destination.is_neg());
     copy_on_device(source, converted);

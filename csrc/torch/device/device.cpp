@@ -4,6 +4,10 @@
 #include <pthread.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 
+#include <algorithm>
+
+#include "torch/device/error.h"
+
 namespace neuron::torch_face {
 
 namespace detail {
@@ -30,12 +34,14 @@ void forget_initialization() {
 }  // namespace
 
 c10::DeviceIndex device_count() noexcept {
-  static const auto count = static_cast<c10::DeviceIndex>(core_count());
+  // A device index of PyTorch counts to 127.
+  static const auto count = static_cast<c10::DeviceIndex>(std::min(core_count(), 127));
   return count;
 }
 
 void check_device(c10::DeviceIndex index) {
   const int count = device_count();
+  if (count == 0) translated([] { config(); });  // says what is wrong with the environment
   TORCH_CHECK(index >= 0 && index < count, "neuron device index ", static_cast<int>(index), " is out of range: this process sees ", count,
               count == 1 ? " device, the only valid index is 0" : c10::str(" devices, valid indices are 0 to ", count - 1));
 }

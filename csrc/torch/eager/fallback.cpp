@@ -19,6 +19,7 @@ struct Record {
   std::mutex mutex;
   std::map<std::string, std::uint64_t> counts;  // by schema name with overload
   std::set<std::string> warned;                 // by op name
+  std::uint64_t total = 0;
 };
 
 Record& record() {
@@ -63,6 +64,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   {
     std::lock_guard lock(record().mutex);
     ++record().counts[schema_name(op)];
+    ++record().total;
   }
   if (policy == FallbackPolicy::kWarn) warn_once(op);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -76,6 +78,11 @@ std::map<std::string, std::uint64_t> fallback_counts() {
 void clear_fallback_counts() {
   std::lock_guard lock(record().mutex);
   record().counts.clear();
+}
+
+std::uint64_t total_fallbacks() {
+  std::lock_guard lock(record().mutex);
+  return record().total;
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>()); }

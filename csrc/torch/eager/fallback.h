@@ -27,5 +27,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // Invocations by schema name with overload ("aten::scatter_reduce.two_out") since the last clear.
 std::map<std::string, std::uint64_t> fallback_counts();
 void clear_fallback_counts();
+// Since the process started.
+std::uint64_t total_fallbacks();
 
 }  // namespace neuron::torch_face

@@ -36,6 +36,38 @@ std::uint64_t dtype_and_rank(const at::TensorImpl& tensor) {
   std::abort();  // not reached: the check throws
 }
 
+// The element of a real 0-d CPU tensor.
+ScalarValue host_value(const at::TensorImpl& tensor) {
+  const void* data = tensor.data();
+  switch (c10::typeMetaToScalarType(tensor.dtype())) {
+#define NEURON_FLOAT_CASE(type, name) \
+  case c10::ScalarType::name:         \
+    return {std::bit_cast<std::uint64_t>(static_cast<double>(*static_cast<const type*>(data))), ScalarKind::kDouble};
+#define NEURON_INT_CASE(type, name) \
+  case c10::ScalarType::name:       \
+    return {static_cast<std::uint64_t>(static_cast<std::int64_t>(*static_cast<const type*>(data))), ScalarKind::kInt};
+    NEURON_FLOAT_CASE(double, Double)
+    NEURON_FLOAT_CASE(float, Float)
+    NEURON_FLOAT_CASE(c10::Half, Half)
+    NEURON_FLOAT_CASE(c10::BFloat16, BFloat16)
+    NEURON_FLOAT_CASE(c10::Float8_e4m3fn, Float8_e4m3fn)
+    NEURON_FLOAT_CASE(c10::Float8_e5m2, Float8_e5m2)
+    NEURON_INT_CASE(bool, Bool)
+    NEURON_INT_CASE(std::int8_t, Char)
+    NEURON_INT_CASE(std::int16_t, Short)
+    NEURON_INT_CASE(std::int32_t, Int)
+    NEURON_INT_CASE(std::int64_t, Long)
+    NEURON_INT_CASE(std::uint8_t, Byte)
+    NEURON_INT_CASE(std::uint16_t, UInt16)
+    NEURON_INT_CASE(std::uint32_t, UInt32)
+    NEURON_INT_CASE(std::uint64_t, UInt64)
+#undef NEURON_FLOAT_CASE
+#undef NEURON_INT_CASE
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "device neuron: a CPU scalar tensor of dtype ", tensor.dtype().name(), " is not supported");
+  }
+}
+
 struct Reader {
   Call& call;
   c10::Device device{kNeuron, -1};  // of the tensors seen so far
@@ -66,6 +98,11 @@ struct Reader {
     const auto elements = value.toListRef();
     call.key.push(word(Tag::kList, elements.size()));
     for (const c10::IValue& element : elements) each(element);
+  }
+
+  c10::DeviceIndex chosen_device() const {
+    if (device.index() >= 0) return device.index();
+    return factory_device.index() >= 0 ? factory_device.index() : current_device();
   }
 
   void position(const at::Tensor* tensor, void* data, ScalarValue scalar, bool written) {
@@ -112,20 +149,16 @@ struct Reader {
     if (written || tensor.device().type() != c10::DeviceType::CPU || tensor.dim() != 0) {
       throw_device_mix(device.index() >= 0 ? device : c10::Device(kNeuron, current_device()), tensor.device());
     }
-    const bool complex = tensor.is_complex();
-    std::uint64_t payload = dtype_and_rank(*tensor.unsafeGetTensorImpl());
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) payload |= kWrappedNumber;
-    call.key.push(word(complex ? Tag::kHostComplex : Tag::kHostScalar, payload));
-    const at::Scalar value = tensor.item();
-    if (complex) push_complex(value.toComplexDouble());
-    position(complex ? nullptr : &tensor, nullptr, complex ? ScalarValue{} : scalar_value(value), false);
-  }
-
-  static ScalarValue scalar_value(const at::Scalar& value) {
-    if (value.isFloatingPoint()) return {std::bit_cast<std::uint64_t>(value.toDouble()), ScalarKind::kDouble};
-    if (value.isBoolean()) return {value.toBool(), ScalarKind::kInt};
-    if (value.type() == at::kUInt64) return {value.toUInt64(), ScalarKind::kInt};
-    return {static_cast<std::uint64_t>(value.toLong()), ScalarKind::kInt};
+    const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    std::uint64_t payload = dtype_and_rank(impl);
+    if (impl.is_wrapped_number()) payload |= kWrappedNumber;
+    if (tensor.is_complex()) {
+      call.key.push(word(Tag::kHostComplex, payload));
+      push_complex(tensor.item().toComplexDouble());
+      return position(&tensor, nullptr, {}, false);
+    }
+    call.key.push(word(Tag::kHostScalar, payload));
+    position(&tensor, nullptr, impl.is_neg() ? host_value(*tensor.resolve_neg().unsafeGetTensorImpl()) : host_value(impl), false);
   }
 
   void scalar(const c10::IValue& value) {
@@ -143,9 +176,7 @@ struct Reader {
 
   void generator(const c10::IValue& value) {
     if (value.isNone()) return;
-    // The IValue keeps the generator alive as long as the call's arguments.
-    given_generator = value.toGenerator();
-    call.generator = &given_generator;
+    call.generator = &value;
   }
 
   void device_argument(const c10::IValue& value) {
@@ -186,9 +217,15 @@ struct Reader {
     std::fill_n(start, words, 0);
     std::memcpy(start, text.data(), text.size());
   }
-
-  c10::Generator given_generator;
 };
+
+bool is_list(ArgumentKind kind) { return kind == ArgumentKind::kTensorList || kind == ArgumentKind::kScalarList; }
+
+// How many positions an argument contributes to a call.
+std::uint32_t position_count(ArgumentKind kind, const c10::IValue& value) {
+  if (is_list(kind)) return value.isNone() ? 0 : static_cast<std::uint32_t>(value.toListRef().size());
+  return kind == ArgumentKind::kTensor || kind == ArgumentKind::kScalar ? 1 : 0;
+}
 
 // Multiply-and-fold over the words: one multiplication each, all 64 bits of a word reach all bits of the result.
 std::uint64_t hash_words(std::span<const std::uint64_t> words) {
@@ -205,7 +242,25 @@ std::uint64_t hash_words(std::span<const std::uint64_t> words) {
 void Call::read(const CallPlan& plan, std::span<const c10::IValue> arguments) {
   key.clear();
   positions.clear();
-  generator = c10::Generator();
+  generator = nullptr;
+  key.push(compile_flags.load(std::memory_order_relaxed));
+  Reader reader{*this};
+  for (std::size_t i = 0; i < arguments.size(); ++i) reader.argument(plan.arguments[i], arguments[i]);
+  device = reader.chosen_device();
+  if (plan.writes) read_overlaps(*this);
+  hash = hash_words(key.span());
 }
+
+std::uint32_t position_of(const CallPlan& plan, std::span<const c10::IValue> arguments, int argument, int element) {
+  TORCH_CHECK(argument >= 0 && argument < static_cast<int>(arguments.size()), "binding: argument ", argument, " of ", arguments.size());
+  std::uint32_t position = 0;
+  for (int i = 0; i < argument; ++i) position += position_count(plan.arguments[i].kind, arguments[i]);
+  const std::uint32_t count = position_count(plan.arguments[argument].kind, arguments[argument]);
+  TORCH_CHECK(is_list(plan.arguments[argument].kind) ? element >= 0 && element < static_cast<int>(count) : element == -1 && count == 1,
+              "binding: element ", element, " of argument ", argument, ", which has ", count, " tensors or scalars");
+  return position + std::max(element, 0);
+}
+
+void set_compile_flags(std::uint64_t flags) { compile_flags.store(flags, std::memory_order_relaxed); }
 
 }  // namespace neuron::torch_face

@@ -1,10 +1,10 @@
 // One call, read off the boxed stack in one pass: its cache key, and what a launch needs (addresses, scalar values, device).
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/stack.h>
+#include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -44,11 +44,11 @@ class Scratch {
   std::size_t size_ = 0, capacity_ = 0;
 };
 
-enum class ScalarKind : std::uint8_t { kInt, kDouble };
+enum class ScalarKind : std::uint8_t { kAbsent, kInt, kDouble };
 
 struct ScalarValue {
-  std::uint64_t bits;
-  ScalarKind kind;
+  std::uint64_t bits = 0;
+  ScalarKind kind = ScalarKind::kAbsent;
 };
 
 // A tensor or scalar position of the call; lists contribute one position per element, everything else one per argument.
@@ -64,8 +64,8 @@ struct Call {
   Scratch<std::uint64_t> key;
   Scratch<Position> positions;
   std::uint64_t hash;
-  int device;                       // of the tensors, else of the device argument, else the current one
-  const at::Generator* generator;   // null if none was given
+  c10::DeviceIndex device;       // of the tensors, else of the device argument, else the current one
+  const c10::IValue* generator;  // null if none was given
 
   // Reads the arguments. Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
   void read(const CallPlan& plan, std::span<const c10::IValue> arguments);

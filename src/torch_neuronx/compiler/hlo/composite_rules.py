@@ -146,13 +146,15 @@ def max_pool_backward(dout: TensorType, indices: TensorType, *, input_shape: Int
     if indices != TensorType(dout.shape, DType.I64):
         raise ValueError(f"indices are {indices}; they must be {TensorType(dout.shape, DType.I64)}")
     check_count("input_shape", input_shape, dout.rank)
+    if dout.rank < 3 or input_shape[:2] != dout.shape[:2]:
+        raise ValueError(f"dout {dout} and input_shape {input_shape} must be [N, C, spatial...] with equal N and C")
     return TensorType(input_shape, dout.dtype)
 
 
 def avg_pool(
     x: TensorType, *, window: Ints, strides: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool, divisor: int | None
 ) -> TensorType:
-    check_dtype(x, FLOAT)
+    check_dtype(x, REAL_FLOAT)
     if divisor == 0:
         raise ValueError("divisor is 0; it must be None or another number")
     return TensorType(pooled_shape(x, window, strides, padding, (1,) * len(window), ceil_mode), x.dtype)
@@ -179,17 +181,19 @@ def avg_pool_backward(
 
 
 def pooled_shape(x: TensorType, window: Ints, strides: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Ints:
-    """The result shape of a pooling over the last ``len(window)`` dimensions, by PyTorch's rule.
+    """The result shape of a pooling of [N, C, spatial...], by PyTorch's rule.
 
     In ``ceil_mode`` a last partial window counts if it starts inside the input or the left padding.
     """
     spatial = len(window)
     for name, numbers in (("strides", strides), ("padding", padding), ("dilation", dilation)):
         check_count(name, numbers, spatial)
-    if not 1 <= spatial <= x.rank or any(not 0 <= pad <= size // 2 for pad, size in zip(padding, window, strict=True)):
-        raise ValueError(f"window {window} must have 1 to {x.rank} entries, padding {padding} must lie in [0, window / 2]")
-    shape = list(x.shape[: x.rank - spatial])
-    for extent, size, stride, pad, step in zip(x.shape[x.rank - spatial :], window, strides, padding, dilation, strict=True):
+    if spatial < 1 or x.rank != spatial + 2:
+        raise ValueError(f"window {window} needs an operand [N, C, {spatial} spatial dimensions], got {x}")
+    if any(not 0 <= pad <= size // 2 for pad, size in zip(padding, window, strict=True)):
+        raise ValueError(f"padding {padding} must lie in [0, window / 2] for window {window}")
+    shape = list(x.shape[:2])
+    for extent, size, stride, pad, step in zip(x.shape[2:], window, strides, padding, dilation, strict=True):
         windows = window_extent(extent, size, stride, (pad, pad + (stride - 1 if ceil_mode else 0)), step)
         if ceil_mode and (windows - 1) * stride >= extent + pad:
             windows -= 1

@@ -94,6 +94,22 @@ def highest(dtype: DType) -> bool | int | float:
     return True if dtype is DType.I1 else int(np.iinfo(HELD_AS[dtype]).max)
 
 
+def identity_element(kind: str, dtype: DType) -> bool | int | float:
+    """The value that a reduction of ``kind`` starts from."""
+    match kind:
+        case "add" | "or":
+            return 0
+        case "multiply":
+            return 1
+        case "and":
+            return 1 if dtype is DType.I1 else (-1 if dtype.kind == "i" else highest(dtype))
+        case "maximum":
+            return lowest(dtype)
+        case "minimum":
+            return highest(dtype)
+    raise ValueError(f"identity_element: kind is {kind!r}; it must be one of add, multiply, maximum, minimum, and, or")
+
+
 def to_storage(values: Array, dtype: DType) -> Array:
     """The held ``values`` as they lie in memory: same shape, ``dtype.itemsize`` bytes per element (uint16 for bf16, uint8 for f8)."""
     if dtype is DType.BF16:

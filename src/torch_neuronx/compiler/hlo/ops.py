@@ -218,13 +218,13 @@ COMPOSITES: Mapping[str, OpSpec] = _table(
     ),
     (
         "max_pool", "x", "window strides padding dilation ceil_mode", composite_rules.max_pool,
-        "(values, indices) over the last len(window) dimensions; indices are flat in them; "
+        "(values, indices) of x [N, C, spatial...]; indices are flat in the spatial plane; "
         "the first maximum wins, but the last nan if there is one",
     ),
     ("max_pool_backward", "dout indices", "input_shape", composite_rules.max_pool_backward, "dout added at the indices of max_pool"),
     (
         "avg_pool", "x", _AVG_POOL, composite_rules.avg_pool,
-        "window sums divided by divisor, or by the number of elements (with padding if count_include_pad)",
+        "window sums of x [N, C, spatial...] divided by divisor, or by the number of elements (with padding if count_include_pad)",
     ),
     ("avg_pool_backward", "dout", _AVG_POOL + " input_shape", composite_rules.avg_pool_backward, "gradient of avg_pool"),
     ("sort", "x", "dim descending stable", composite_rules.sort, "(values, indices i64); nan is the largest; always stable"),

@@ -7,12 +7,13 @@ numbers (a gather's index). Layout operations only compose such forms, so that a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from .expressions import Expression
 
 Extents = tuple[int, ...]
+T = TypeVar("T")
 
 
 class NotAffineError(Exception):
@@ -108,7 +109,8 @@ def reshape_index(index: Index, shape: Extents, operand_shape: Extents, extents:
     return tuple(result)
 
 
-def split_loops[T](items: tuple[T, ...], loop: int, outer: T, inner: T) -> tuple[T, ...]:
+def split_loops(items: tuple[T, ...], loop: int, outer: T, inner: T) -> tuple[T, ...]:
+    """``items``, one per loop, after a split."""
     return (*items[:loop], outer, inner, *items[loop + 1 :])
 
 

@@ -6,7 +6,7 @@ expression, so that what is written twice is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..hlo.ir import Value
@@ -92,16 +92,16 @@ def children(expression: Expression) -> Iterator[Expression]:
             return
 
 
-def walk(roots: list[Expression]) -> list[Expression]:
-    """Every expression reachable from the roots, once, children first."""
+def walk(roots: Iterable[Expression], known: Container[Expression] = ()) -> list[Expression]:
+    """Every expression reachable from the roots, once, children first, without those in ``known`` and what only they need."""
     order: list[Expression] = []
     seen: set[Expression] = set()
-    stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         expression, finished = stack.pop()
         if finished:
             order.append(expression)
-        elif expression not in seen:
+        elif expression not in seen and expression not in known:
             seen.add(expression)
             stack.append((expression, True))
             stack.extend((child, False) for child in children(expression) if child not in seen)

@@ -62,6 +62,13 @@ class _Edges:
         self.by_tensor: dict[int, Value] = {}
 
     def tensor(self, meta: torch.Tensor, place: Place) -> Value:
+        """The elements of a tensor: its buffer's, conjugated or negated if it is a lazy conjugate or negative."""
+        value = self._buffer(meta, place)
+        if meta.is_conj():
+            value = self.b.complex(self.b.real(value), self.b.negate(self.b.imag(value)))
+        return self.b.negate(value) if meta.is_neg() else value
+
+    def _buffer(self, meta: torch.Tensor, place: Place) -> Value:
         """A parameter per distinct meta tensor: identical tensors of a call share theirs."""
         if (known := self.by_tensor.get(id(meta))) is not None:
             return known
@@ -122,8 +129,8 @@ def _scalar_kind(dtype: torch.dtype) -> DType:
 
 
 def _scalars(edges: _Edges, type_name: str, argument: Any, position: int) -> Any:
-    """Numbers of Scalar arguments become scalar parameters; complex ones stay part of the program."""
-    if "number" not in type_name and "Scalar" not in type_name:
+    """Numbers given as Scalar, or as a tensor, become scalar parameters; complex ones stay part of the program."""
+    if not type_name.startswith(("number", "Optional[number]", "List[number]", "Tensor")):
         return argument
     if isinstance(argument, list | tuple):
         return [_number(edges, item, (position, i)) for i, item in enumerate(argument)]
@@ -175,7 +182,7 @@ def _assemble(
 def _output(meta: torch.Tensor, place: list[int] | None) -> dict[str, Any]:
     if place is not None:
         return {"arg": place}
-    return {"sizes": list(meta.shape), "strides": list(meta.stride()), "dtype": to_dtype(meta.dtype).code}
+    return {"sizes": list(meta.shape), "strides": list(meta.stride()), "dtype": str(meta.dtype).removeprefix("torch.")}
 
 
 def _element(metas: Sequence[Any], place: list[int]) -> torch.Tensor:

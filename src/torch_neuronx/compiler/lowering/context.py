@@ -15,13 +15,30 @@ from .dtypes import computed, to_dtype
 ResultType = TensorType | list[TensorType] | None
 
 
+def dtype_number(x: bool | int | float | complex, dtype: DType) -> bool | int | float | complex:
+    """A number as PyTorch converts a Scalar to a tensor's dtype: truncated for integers, wrapping at their width."""
+    match dtype.kind:
+        case "b":
+            return bool(x)
+        case "i" | "u":
+            assert not isinstance(x, complex)
+            bits = 8 * dtype.itemsize
+            wrapped = int(x) % (1 << bits)
+            return wrapped - (1 << bits) if dtype.kind == "i" and wrapped >> (bits - 1) else wrapped
+        case "f":
+            assert not isinstance(x, complex)
+            return float(x)
+        case _:
+            return complex(x)
+
+
 class LoweringBuilder(Builder):
     """A Builder that knows the node being lowered.
 
     ``outputs``: one type per schema return of the functional overload, from PyTorch's meta function; dtypes follow the float64 policy
     (f32 for float64) unless the lowering is ``exact``. ``metas``: the node's arguments by name, with meta tensors in place of tensors
     (for strides and torch dtypes) and Python numbers in place of scalars. ``scalar_arguments``: names of the arguments whose schema type
-    is ``Scalar``.
+    is ``Scalar``; ``wrapped_numbers``: names of the arguments whose schema type is ``Tensor`` and that are a number here.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,6 +46,7 @@ class LoweringBuilder(Builder):
         self.outputs: tuple[Any, ...] = ()
         self.metas: Mapping[str, Any] = {}
         self.scalar_arguments: frozenset[str] = frozenset()
+        self.wrapped_numbers: frozenset[str] = frozenset()
         self.exact = False
         self.seed: Value | None = None
         self.offset: Value | None = None
@@ -52,7 +70,26 @@ class LoweringBuilder(Builder):
         """A number, or a 0-d Value, as a Value of ``dtype`` that fills ``shape``."""
         if isinstance(x, Value):
             return self.broadcast(self.cast(x, dtype), shape)
-        return self.constant(x, dtype, shape)
+        return self.constant(dtype_number(x, dtype), dtype, shape)
+
+    def like(self, x: bool | int | float | complex, other: Value) -> Value:
+        """A number in the dtype and shape of ``other``."""
+        return self.scalar(x, other.dtype, other.shape)
+
+    def is_zero(self, x: Value) -> Value:
+        return self.not_(x) if x.dtype is DType.I1 else self.compare(x, self.like(0, x), "EQ")
+
+    def is_nonzero(self, x: Value) -> Value:
+        return x if x.dtype is DType.I1 else self.compare(x, self.like(0, x), "NE")
+
+    def is_one(self, x: Value) -> bool:
+        """Whether ``x`` is known to be 1 while compiling."""
+        producer = x.producer
+        return producer is not None and producer.name == "constant" and bool((producer.attributes["value"] == 1).all())
+
+    def finite_limit(self, argument: str) -> float:
+        """The largest finite value of the dtype that an argument tensor has."""
+        return float(torch.finfo(self.metas[argument].dtype).max)
 
     def random_bits(self, count: int) -> Value:
         """``count`` fresh random 32-bit words, ui32[count]. A program's draws follow each other in the generator's Philox stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -39,11 +40,12 @@ def lower_node(b: LoweringBuilder, variant: Variant, values: Mapping[str, Any], 
     functional_metas = functional_arguments(variant, metas)
     outputs = meta_outputs(variant.functional, functional_metas)
     exact = variant.lowering.exact
-    saved = b.outputs, b.metas, b.scalar_arguments, b.exact
+    saved = b.outputs, b.metas, b.scalar_arguments, b.wrapped_numbers, b.exact
     try:
         b.exact, b.metas = exact, functional_metas
         b.outputs = tuple(_types(b, output) for output in outputs)
         b.scalar_arguments = _scalar_arguments(variant.functional)
+        b.wrapped_numbers = _wrapped_numbers(variant.functional, functional_metas)
         arguments = functional_arguments(variant, values).values()
         results = variant.lowering.function(b, *(_narrowed(b, argument) for argument in arguments))
         destinations = _destination_dtypes(variant, outputs, metas)
@@ -52,7 +54,7 @@ def lower_node(b: LoweringBuilder, variant: Variant, values: Mapping[str, Any], 
             raise LoweringError(f"{variant.lowering.name}: the lowering gave {len(flat)} results, its operator has {len(destinations)}")
         converted = tuple(_converted(b, variant, result, like) for result, like in zip(flat, destinations, strict=True))
     finally:
-        b.outputs, b.metas, b.scalar_arguments, b.exact = saved
+        b.outputs, b.metas, b.scalar_arguments, b.wrapped_numbers, b.exact = saved
     return Node(variant, converted, outputs)
 
 
@@ -62,6 +64,8 @@ def functional_arguments(variant: Variant, arguments: Mapping[str, Any]) -> dict
     for argument in variant.functional._schema.arguments:
         if argument.name in arguments:
             own[argument.name] = arguments[argument.name]
+        elif argument.name not in FACTORY_ARGUMENTS and argument.has_default_value():
+            own[argument.name] = argument.default_value
         else:
             assert argument.name in FACTORY_ARGUMENTS, f"{name_of(variant.op)} has no argument {argument.name}"
             own[argument.name] = _factory_argument(argument.name, variant, arguments)
@@ -103,8 +107,13 @@ def _types(b: LoweringBuilder, output: Any) -> Any:
     return [_types(b, item) for item in output]
 
 
+@cache
 def _scalar_arguments(op: torch._ops.OpOverload) -> frozenset[str]:
-    return frozenset(a.name for a in op._schema.arguments if str(a.type) in ("number", "Optional[number]", "Scalar", "Optional[Scalar]"))
+    return frozenset(a.name for a in op._schema.arguments if str(a.type) in ("number", "Optional[number]"))
+
+
+def _wrapped_numbers(op: torch._ops.OpOverload, metas: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(a.name for a in op._schema.arguments if str(a.type) == "Tensor" and isinstance(metas[a.name], int | float | complex))
 
 
 def _narrowed(b: LoweringBuilder, argument: Any) -> Any:

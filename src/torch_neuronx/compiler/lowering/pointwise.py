@@ -55,10 +55,11 @@ def pointwise(
 
 def computation_dtype(b: LoweringBuilder, kind: Kind, keep: frozenset[str] = frozenset()) -> DType:
     """The dtype that the node's tensors and promoting scalars are computed in."""
+    numbers = PROMOTING_SCALARS & b.scalar_arguments | b.wrapped_numbers
     promoting = [
         meta
         for name, meta in b.metas.items()
-        if name not in keep and (isinstance(meta, torch.Tensor) or (name in PROMOTING_SCALARS and isinstance(meta, int | float | complex)))
+        if name not in keep and (isinstance(meta, torch.Tensor) or (name in numbers and meta is not None))
     ]
     dtype, _ = elementwise_dtypes(*promoting, type_promotion_kind=kind)
     return b.dtype(dtype)
@@ -68,7 +69,7 @@ def operands(b: LoweringBuilder, arguments: tuple[Any, ...], dtype: DType, keep:
     """The node's arguments with tensors and Scalars as Values of ``dtype`` in their common shape."""
     metas = list(b.metas.items())
     shape = tuple(torch.broadcast_shapes(*(meta.shape for _, meta in metas if isinstance(meta, torch.Tensor))))
-    scalars = b.scalar_arguments
+    scalars = b.scalar_arguments | b.wrapped_numbers
     converted: list[Any] = []
     for (name, meta), argument in zip(metas, arguments, strict=True):
         if isinstance(meta, torch.Tensor):

@@ -18,14 +18,13 @@ In-place and ``out=`` overloads of the operator are found by their schemas and s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 import torch
-from torch._C import DispatchKey
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -77,6 +76,9 @@ class NativeOp:
 
 _LOWERINGS: dict[str, Lowering] = {}
 
+# The device's own copy within one device has arguments of aten's, less the options that do not matter to it.
+_ALIASES = {"neuron::copy_": "aten::copy_"}
+
 
 def lowering(
     *names: str, static: Iterable[str] = (), mutates: Iterable[str] = (), exact: bool = False, native: bool = True
@@ -119,19 +121,22 @@ def name_of(op: torch._ops.OpOverload) -> str:
 
 def find(op: torch._ops.OpOverload) -> Variant | None:
     """How ``op`` is served, or None if there is no lowering for it."""
-    return _variants().get(name_of(op))
+    name = name_of(op)
+    if name in _ALIASES:
+        return replace(_variants()[_ALIASES[name]], op=op)
+    return _variants().get(name)
 
 
 def variants() -> list[NativeOp]:
     """Every overload that the eager dispatcher can serve natively.
 
-    Left out: views (they only make metadata), overloads without a tensor argument (PyTorch makes the tensor and fills it), and
-    composites that are differentiated through their parts.
+    Left out: views (they only make metadata), overloads without a tensor argument or with a device argument (PyTorch makes the tensor
+    and fills it or copies to it), and composites that are differentiated through their parts.
     """
     return [
         NativeOp(name, name_of(variant.functional), _static_positions(variant))
         for name, variant in _variants().items()
-        if variant.lowering.native and not _is_view(variant.op) and _has_tensor_argument(variant.op) and not _is_implicit(variant.op)
+        if variant.lowering.native and _runs_on_one_device(variant.op) and not _is_view(variant.op) and not _is_implicit(variant.op)
     ]
 
 
@@ -216,7 +221,7 @@ def _out(candidate: torch._ops.OpOverload, functional: torch._ops.OpOverload, en
 
 
 def _returns(schema: Any, written: list[Any], fresh: list[int]) -> tuple[int | str, ...]:
-    by_alias = {next(iter(argument.alias_info.before_set)): argument.name for argument in written}
+    by_alias = {alias: argument.name for argument in written for alias in argument.alias_info.before_set}
     return tuple(
         fresh.index(position) if result.alias_info is None else by_alias[next(iter(result.alias_info.before_set))]
         for position, result in enumerate(schema.returns)
@@ -231,9 +236,12 @@ def _is_view(op: torch._ops.OpOverload) -> bool:
     return any(argument.alias_info is not None and not argument.alias_info.is_write for argument in op._schema.arguments)
 
 
-def _has_tensor_argument(op: torch._ops.OpOverload) -> bool:
-    return any("Tensor" in str(argument.type) for argument in op._schema.arguments)
+def _runs_on_one_device(op: torch._ops.OpOverload) -> bool:
+    """It has tensor arguments, and no argument that asks for a device."""
+    arguments = op._schema.arguments
+    return any("Tensor" in str(argument.type) for argument in arguments) and not any(argument.name == "device" for argument in arguments)
 
 
 def _is_implicit(op: torch._ops.OpOverload) -> bool:
-    return op.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)
+    # Asked of the dispatcher, not of the overload object: PyTorch adds Python decompositions there, also for operators with a derivative.
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name_of(op), "CompositeImplicitAutograd")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..builder import Builder
 from ..ir import Module, Operation, Value
+from ..rebuild import rebuild
 from .attention import decompose_attention, decompose_attention_backward
 from .convolution import decompose_convolution_input_grad, decompose_convolution_weight_grad
 from .ordering import decompose_scan, decompose_topk
@@ -45,7 +46,8 @@ def decompose(operation: Operation, builder: Builder, operands: Sequence[Value])
     attributes: dict[str, Any] = dict(operation.attributes)
     name = attributes.pop("name", None)
     if name not in DECOMPOSITIONS:
-        raise ValueError(f"decompose: {operation.name} {name!r} has no decomposition; those with one are {', '.join(sorted(DECOMPOSITIONS))}")
+        known = ", ".join(sorted(DECOMPOSITIONS))
+        raise ValueError(f"decompose: {operation.name} {name!r} has no decomposition; those with one are {known}")
     results = DECOMPOSITIONS[name](builder, *operands, **attributes)
     return (results,) if isinstance(results, Value) else results
 
@@ -53,13 +55,9 @@ def decompose(operation: Operation, builder: Builder, operands: Sequence[Value])
 def expand_composites(module: Module, only: Collection[str] | None = None) -> Module:
     """``module`` with the composites named in ``only`` (None: all that have a decomposition) replaced by their decomposition."""
     chosen = DECOMPOSITIONS.keys() if only is None else only
-    builder = Builder(module.name)
-    replacement = {parameter: builder.parameter(parameter.type, parameter.is_scalar) for parameter in module.parameters}
-    for operation in module.operations:
-        operands = [replacement[operand] for operand in operation.operands]
-        if operation.name == "composite" and operation.attributes["name"] in chosen:
-            results = decompose(operation, builder, operands)
-        else:
-            results = builder.operation(operation.name, operands, operation.attributes)
-        replacement.update(zip(operation.results, results, strict=True))
-    return builder.build([replacement[result] for result in module.results])
+
+    def replace(builder: Builder, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...] | None:
+        expands = operation.name == "composite" and operation.attributes["name"] in chosen
+        return decompose(operation, builder, operands) if expands else None
+
+    return rebuild(module, replace)

@@ -1,7 +1,7 @@
 """Gradients of PyTorch's convolution, each as another convolution.
 
-A convolution with weight [O, I/g, ...] and the transposed convolution that maps back use one weight tensor; the gradient of either by its input
-is the other. All spatial attributes have one int per dimension; padding is the same on both sides.
+A convolution with weight [O, I/g, ...] and the transposed convolution that maps back use one weight tensor; the gradient of either by its
+input is the other. All spatial attributes have one int per dimension; padding is the same on both sides.
 """
 
 from __future__ import annotations

@@ -34,10 +34,17 @@ def exponential_minus_one(x: Value) -> Value:
 
 
 def logistic(x: Value) -> Value:
-    """1 / (1 + e^-x), computed from z = e^-|x| <= 1 as 1/(1+z) or z/(1+z), so that the left tail reaches the denormals. Error < 1.8 ulp."""
-    minus_one, n = reduced(greater(-absolute(x), _LOWEST[x.type]), _COEFFICIENTS[x.type])
-    z = scaled(minus_one + 1.0, n)
-    return select(x < 0.0, z, 1.0) / (z + 1.0)
+    """1 / (1 + e^-x), computed from z = e^-|x| <= 1 as 1/(1+z) or z/(1+z), so that the left tail reaches the denormals. Error < 1.7 ulp."""
+    r, r_low, n = _reduce(greater(-absolute(x), _LOWEST[x.type]))
+    head = r + 1.0
+    head_error = r - (head - 1.0)
+    mantissa = fma(r * r, polynomial(r, _COEFFICIENTS[x.type]), head_error + r_low) + head
+    z = mantissa * power_of_two(n + x.mantissa_bits * 2, x) * 2.0 ** (-2 * x.mantissa_bits)
+    denominator = z + 1.0
+    denominator_error = z - (denominator - 1.0)
+    quotient = select(x < 0.0, z, 1.0) / denominator
+    # To first order quotient * (1 - error / denominator), with 1 / (1 + z) ~ 1 - z/2.
+    return fma(quotient * denominator_error, fma(z, 0.5, -1.0), quotient)
 
 
 def reduced(x: Value, coefficients: Sequence[float]) -> tuple[Value, Value]:
@@ -47,6 +54,16 @@ def reduced(x: Value, coefficients: Sequence[float]) -> tuple[Value, Value]:
     n = shifted - form.magic
     r = fma(n, -form.ln2_low, fma(n, -form.ln2_high, x))
     return fma(r * r, polynomial(r, coefficients), r), shifted.bits() - form.magic_bits
+
+
+def _reduce(x: Value) -> tuple[Value, Value, Value]:
+    """(r, what r lacks of its exact value, n) as in ``reduced``."""
+    form = format_of(x)
+    shifted = fma(x, 1 / math.log(2), form.magic)
+    n = shifted - form.magic
+    r_high = fma(n, -form.ln2_high, x)
+    r = fma(n, -form.ln2_low, r_high)
+    return r, fma(n, -form.ln2_low, r_high - r), shifted.bits() - form.magic_bits
 
 
 def scaled(mantissa: Value, n: Value) -> Value:

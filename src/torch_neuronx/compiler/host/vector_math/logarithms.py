@@ -66,6 +66,18 @@ def log_of_parts_lite(k: Value, f: Value) -> Value:
     return _log_of_parts_double(k, f, c.LOG_LITE)
 
 
+def log_lite(x: Value) -> Value:
+    """log of a double >= 1e-300 with a relative error of 2^-37; infinity and nan are returned."""
+    k, f = split(x)
+    return select(x < INFINITY, log_of_parts_lite(integer_to_float(k, x), f), x)
+
+
+def log_finite(x: Value) -> Value:
+    """log of a positive normal finite double, to full precision."""
+    k, f = split(x)
+    return log_of_parts(integer_to_float(k, x), f)
+
+
 def _log_of_parts_double(k: Value, f: Value, coefficients: Sequence[float]) -> Value:
     """log(1 + f) = f - f^2/2 + s (f^2/2 + R), with s = f/(2+f) and R = (2 atanh(s) - 2s)/s."""
     form = format_of(f)

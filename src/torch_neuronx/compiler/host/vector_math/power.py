@@ -6,16 +6,13 @@ from . import coefficients as c
 from .exponentials import reduced
 from .formats import INFINITY, NAN, power_of_two
 from .ir import Value, absolute, both, differ, fma, greater, lesser, round_to_integer, select, with_sign_of
-from .logarithms import integer_to_float, log_of_parts_lite, split
+from .logarithms import log_lite
 
 
 def power_single(x: Value, y: Value) -> Value:
     """x^y = e^(y log|x|) in double with relative errors of 2^-37 in both steps, then rounded: error < 0.52 ulp. Special values as pow in ISO C."""
     base = absolute(x).to_double()
-    k, f = split(base)
-    logarithm = log_of_parts_lite(integer_to_float(k, base), f)
-    logarithm = select(base < INFINITY, logarithm, base)
-    logarithm = select(base.equals(0.0), base.constant(-INFINITY), logarithm)
+    logarithm = select(base.equals(0.0), base.constant(-INFINITY), log_lite(base))
     # A finite stand-in for infinite y, so that 1^y is e^0.
     exponent = lesser(greater(y, -1e30), 1e30).to_double()
     minus_one, n = reduced(lesser(greater(exponent * logarithm, -150.0), 150.0), c.EXP_LITE)

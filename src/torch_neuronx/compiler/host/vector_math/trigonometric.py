@@ -1,4 +1,4 @@
-"""sine, cosine in f32, computed in double after an argument reduction that is exact enough for every float.
+"""sine, cosine, tan in f32, computed in double after an argument reduction that is exact enough for every float.
 
 x = n pi + r for the sine, x = (n + 1/2) pi + r for the cosine, so that one odd polynomial serves both. Below 2^24, pi in two parts; above, x / pi modulo 2 in
 64-bit fixed point from the bits of 1/pi that matter at x's exponent (Payne and Hanek): multiples of 2 are dropped before they are computed.
@@ -23,19 +23,32 @@ def sine_single(x: Value) -> Value:
     """sin(x) for every float, polynomial of degree 11 in double. Error < 0.52 ulp."""
     magnitude = absolute(x)
     r, parity = _reduce(magnitude, half_turn=0)
-    sign = x.to_double().bits() & (1 << 63)
-    return _sine_of_reduced(((r.bits() ^ (parity << 63)) ^ sign).as_float())
+    sign = x.bits() & (1 << 31)
+    return _sine_of_reduced(r, parity.low_i32() << 31 ^ sign)
 
 
 def cosine_single(x: Value) -> Value:
     """cos(x) = -(-1)^n sin(r) for every float, polynomial of degree 11 in double. Error < 0.52 ulp."""
     r, parity = _reduce(absolute(x), half_turn=1)
-    return _sine_of_reduced((r.bits() ^ ((parity ^ 1) << 63)).as_float())
+    return _sine_of_reduced(r, (parity.low_i32() ^ 1) << 31)
 
 
-def _sine_of_reduced(r: Value) -> Value:
+def tan_single(x: Value) -> Value:
+    """sin(r) / sin(pi/2 - |r|) with the sign of r, for every float. Error < 0.6 ulp."""
+    r, _ = _reduce(absolute(x), half_turn=0)
+    complement = (math.pi / 2 - absolute(r)) + _PI_LOW / 2
+    tangent = (_sine_polynomial(r) / _sine_polynomial(complement)).to_float()
+    return (tangent.bits() ^ (x.bits() & (1 << 31))).as_float()
+
+
+def _sine_of_reduced(r: Value, sign_bit: Value) -> Value:
+    """sin(r) as float, negated by ``sign_bit``, which is applied last, for sin(-0) = -0."""
+    return (_sine_polynomial(r).to_float().bits() ^ sign_bit).as_float()
+
+
+def _sine_polynomial(r: Value) -> Value:
     square = r * r
-    return fma(r * square, polynomial(square, c.SINE_LITE), r).to_float()
+    return fma(r * square, polynomial(square, c.SINE_LITE), r)
 
 
 def _reduce(magnitude: Value, half_turn: int) -> tuple[Value, Value]:
@@ -74,4 +87,4 @@ def _reduce_large(magnitude: Value, half_turn: int) -> tuple[Value, Value]:
     return fma(upper, 2.0**32, lower) * (math.pi * 2.0**-63), product >> 63
 
 
-FORMULAS = {("sine", "f32"): sine_single, ("cosine", "f32"): cosine_single}
+FORMULAS = {("sine", "f32"): sine_single, ("cosine", "f32"): cosine_single, ("tan", "f32"): tan_single}

@@ -1,0 +1,245 @@
+#include "torch/eager/miss.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/strides.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/tensor_memoryformats.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "torch/device/gil.h"
+
+namespace neuron::torch_face {
+namespace {
+
+namespace py = pybind11;
+using Arguments = std::span<const c10::IValue>;
+
+std::atomic<std::uint64_t> miss_count{0};           // counters on their own: relaxed
+std::atomic<std::uint64_t> compile_nanoseconds{0};
+
+// One compilation that some thread is doing now.
+struct InFlight {
+  const NativeOp* op;
+  std::vector<std::uint64_t> key;
+  std::thread::id thread;
+};
+
+struct Compilations {
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::list<InFlight> running;
+};
+
+Compilations& compilations() {
+  static auto* instance = new Compilations;
+  return *instance;
+}
+
+// Owns the compilation of a key, or has waited for the thread that did.
+class CompilationTurn {
+ public:
+  CompilationTurn(const NativeOp& op, std::span<const std::uint64_t> key) {
+    const GilRelease release;  // the thread that compiles needs the GIL
+    std::unique_lock lock(compilations().mutex);
+    auto same = [&](const InFlight& other) { return other.op == &op && std::ranges::equal(other.key, key); };
+    auto& running = compilations().running;
+    const auto other = std::ranges::find_if(running, same);
+    if (other == running.end()) {
+      running.push_front({&op, {key.begin(), key.end()}, std::this_thread::get_id()});
+      mine_ = running.begin();
+      owns_ = true;
+      return;
+    }
+    TORCH_CHECK(other->thread != std::this_thread::get_id(), "compiling ", c10::toString(op.handle().operator_name()),
+                " calls the same op with the same arguments on device neuron");
+    compilations().ended.wait(lock, [&] { return std::ranges::none_of(running, same); });
+  }
+
+  ~CompilationTurn() {
+    if (!owns_) return;
+    std::lock_guard lock(compilations().mutex);
+    compilations().running.erase(mine_);
+    compilations().ended.notify_all();
+  }
+
+  CompilationTurn(const CompilationTurn&) = delete;
+  CompilationTurn& operator=(const CompilationTurn&) = delete;
+
+  bool owns() const { return owns_; }
+
+ private:
+  std::list<InFlight>::iterator mine_;
+  bool owns_ = false;
+};
+
+// Lowerings run torch code on the side. They see no autograd, autocast or torch-function mode of the program that called the op.
+class PlainTorch {
+ public:
+  PlainTorch() : functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED);
+  }
+  ~PlainTorch() { at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_); }
+  PlainTorch(const PlainTorch&) = delete;
+  PlainTorch& operator=(const PlainTorch&) = delete;
+
+ private:
+  const c10::impl::ForceDispatchKeyGuard keys_{c10::default_included_set, c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset};
+  const at::impl::TorchFunctionDisabledState functions_;
+};
+
+// Runs `body` with what Python raises thrown as PyTorch's own carrier, which every caller up to the autograd engine restores.
+template <typename Body>
+auto with_python_errors(Body body) {
+  try {
+    return body();
+  } catch (py::error_already_set& error) {
+    error.restore();
+    python_error carrier;
+    carrier.persist();
+    throw carrier;
+  }
+}
+
+// A number that was written in the program (the 1 of a + 1) is a 0-d CPU tensor for the dispatcher and a number again for Python.
+py::object tensor_to_python(const at::Tensor& tensor) {
+  if (!tensor.defined()) return py::none();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return torch::jit::toPyObject(c10::IValue(tensor.item()));
+  return py::cast(tensor);
+}
+
+py::object to_python(const c10::IValue& value, c10::TypeKind declared) {
+  if (value.isNone()) return py::none();
+  if (value.isTensor()) return tensor_to_python(value.toTensor());
+  if (value.isList()) {
+    py::list list;
+    for (const c10::IValue& element : value.toListRef()) list.append(to_python(element, c10::TypeKind::AnyType));
+    return list;
+  }
+  switch (declared) {
+    case c10::TypeKind::ScalarTypeType:
+      return py::cast(value.toScalarType());
+    case c10::TypeKind::LayoutType:
+      return py::cast(value.toLayout());
+    case c10::TypeKind::MemoryFormatType:
+      return py::cast(value.toMemoryFormat());
+    default:
+      return torch::jit::toPyObject(value);
+  }
+}
+
+c10::TypeKind declared_kind(const c10::Argument& argument) {
+  c10::TypePtr type = argument.real_type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  return type->kind();
+}
+
+std::shared_ptr<const EagerProgram> compile_in_python(const NativeOp& op, Arguments arguments) {
+  const py::gil_scoped_acquire gil;
+  const PlainTorch plain;
+  return with_python_errors([&]() -> std::shared_ptr<const EagerProgram> {
+    py::list values;
+    for (std::size_t i = 0; i < arguments.size(); ++i) values.append(to_python(arguments[i], declared_kind(op.handle().schema().arguments()[i])));
+    auto program = py::module_::import("torch_neuronx.eager").attr("compile_call")(c10::toString(op.handle().operator_name()), values);
+    if (program.is_none()) return nullptr;
+    return program.cast<std::shared_ptr<EagerProgram>>();
+  });
+}
+
+// Turns the places of a binding into positions of calls like `call`, and checks what a launch will not check again.
+class Resolver {
+ public:
+  Resolver(const NativeOp& op, const Call& call, Arguments arguments) : op_(op), call_(call), arguments_(arguments) {}
+
+  std::unique_ptr<const LaunchPlan> resolve(const EagerProgram& program) const {
+    auto plan = std::make_unique<LaunchPlan>();
+    const Executable& executable = *program.executable;
+    plan->executable = program.executable;
+    plan->returns = program.binding.returns;
+    plan->rng_draws = program.binding.rng_draws;
+    check(plan->returns.size() == op_.handle().schema().returns().size(), "the number of returns is not the schema's");
+    for (std::size_t i = 0; i < program.binding.inputs.size(); ++i) {
+      plan->inputs.push_back(tensor_position(program.binding.inputs[i], executable.input_bytes()[i]));
+    }
+    for (const ScalarSource& source : program.binding.scalars) plan->slots.push_back(slot(source));
+    for (std::size_t i = 0; i < program.binding.outputs.size(); ++i) {
+      plan->outputs.push_back(output(program.binding.outputs[i], executable.output_bytes()[i]));
+    }
+    return plan;
+  }
+
+ private:
+  void check(bool holds, const char* what) const {
+    TORCH_CHECK(holds, "program of ", c10::toString(op_.handle().operator_name()), ": ", what);
+  }
+
+  const Position& at(std::uint32_t position) const { return call_.positions[position]; }
+
+  std::uint32_t tensor_position(const Place& place, std::uint64_t bytes) const {
+    const std::uint32_t position = position_of(op_.plan(), arguments_, place.argument, place.element);
+    const at::Tensor* tensor = at(position).tensor;
+    check(tensor != nullptr && tensor->is_privateuseone(), "a buffer is bound to something that is no neuron tensor");
+    check(at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->itemsize()) >= bytes, "a buffer is smaller than the program needs");
+    return position;
+  }
+
+  SlotPlan slot(const ScalarSource& source) const {
+    if (source.kind != ScalarSource::kArgument) return {source.kind, 0, SlotPlan::kBits};
+    const std::uint32_t position = position_of(op_.plan(), arguments_, source.place.argument, source.place.element);
+    const bool is_double = at(position).scalar.kind == ScalarKind::kDouble;
+    check(at(position).scalar.kind != ScalarKind::kAbsent, "a scalar slot is bound to something that is no real number");
+    if (is_double == source.as_double) return {source.kind, position, SlotPlan::kBits};
+    return {source.kind, position, source.as_double ? SlotPlan::kIntToDouble : SlotPlan::kDoubleToInt};
+  }
+
+  OutputPlan output(const OutputSpec& spec, std::uint64_t bytes) const {
+    if (spec.place) {
+      const std::uint32_t position = tensor_position(*spec.place, bytes);
+      check(at(position).written, "an output is an argument that the schema does not write");
+      return {position, {}, {}, false, {}, 0};
+    }
+    const caffe2::TypeMeta dtype = c10::scalarTypeToTypeMeta(spec.dtype);
+    const std::size_t size = at::detail::computeStorageNbytes(spec.sizes, spec.strides, dtype.itemsize());
+    check(size >= bytes, "an output is smaller than the program needs");
+    return {-1, spec.sizes, spec.strides, at::IntArrayRef(spec.strides) == at::IntArrayRef(c10::contiguous_strides(spec.sizes)), dtype, size};
+  }
+
+  const NativeOp& op_;
+  const Call& call_;
+  Arguments arguments_;
+};
+
+}  // namespace
+
+void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& stack) {
+  const CompilationTurn turn(op, call.key.span());
+  if (!turn.owns()) return;  // another thread has just compiled it, or failed to; the caller looks again
+  const Arguments arguments(stack.data() + stack.size() - op.plan().arguments.size(), op.plan().arguments.size());
+  miss_count.fetch_add(1, std::memory_order_relaxed);
+  const auto start = std::chrono::steady_clock::now();
+  const auto program = compile_in_python(op, arguments);
+  const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+  compile_nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed.count()), std::memory_order_relaxed);
+  Call compiled;
+  compiled.read(op.plan(), arguments);
+  auto entry = std::make_unique<CacheEntry>();
+  entry->key.assign(compiled.key.span().begin(), compiled.key.span().end());
+  entry->hash = compiled.hash;
+  if (program) entry->plan = Resolver(op, compiled, arguments).resolve(*program);
+  op.cache().insert(std::move(entry));
+}
+
+MissStats miss_stats() {
+  return {miss_count.load(std::memory_order_relaxed), static_cast<double>(compile_nanoseconds.load(std::memory_order_relaxed)) * 1e-9};
+}
+
+}  // namespace neuron::torch_face

@@ -1,0 +1,108 @@
+// The ops that have native programs, by name, and what is known of all of them together.
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "torch/device/gil.h"
+#include "torch/eager/miss.h"
+#include "torch/eager/native_op.h"
+
+namespace neuron::torch_face {
+namespace {
+
+struct BoxedKernel final : c10::OperatorKernel {
+  explicit BoxedKernel(NativeOp& native_op) : op(native_op) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) { op.call(stack); }
+  NativeOp& op;
+};
+
+// Never destroyed: kernels may run while the process ends.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<NativeOp>> ops;
+  std::map<std::string, std::unique_ptr<torch::Library>> libraries;  // by namespace
+  std::set<std::string> registered;                          // ops whose kernel PyTorch's dispatcher has
+  std::map<std::string, std::uint64_t> launched_at_clear;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+c10::OperatorName operator_name(const std::string& schema_name) {
+  const auto dot = schema_name.find('.', schema_name.find("::"));
+  if (dot == std::string::npos) return {schema_name, ""};
+  return {schema_name.substr(0, dot), schema_name.substr(dot + 1)};
+}
+
+// The op, made with these static arguments if there is none yet.
+NativeOp& find_or_add(const std::string& schema_name, std::span<const std::int64_t> static_arguments) {
+  std::lock_guard lock(registry().mutex);
+  auto& op = registry().ops[schema_name];
+  if (!op) {
+    const auto name = operator_name(schema_name);
+    const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(name.name.c_str(), name.overload_name.c_str());
+    op = std::make_unique<NativeOp>(handle, plan_call(handle.schema(), static_arguments));
+  }
+  return *op;
+}
+
+torch::Library& library_of(const std::string& schema_name) {
+  const std::string space = schema_name.substr(0, schema_name.find("::"));
+  std::lock_guard lock(registry().mutex);
+  auto& library = registry().libraries[space];
+  if (!library) library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  return *library;
+}
+
+}  // namespace
+
+NativeOp& native_op(const std::string& schema_name) { return find_or_add(schema_name, {}); }
+
+void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments) {
+  NativeOp& op = find_or_add(schema_name, static_arguments);
+  {
+    std::lock_guard lock(registry().mutex);
+    if (!registry().registered.insert(schema_name).second) return;
+  }
+  library_of(schema_name).impl(schema_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op)));
+}
+
+std::map<std::string, std::uint64_t> executed_counts() {
+  std::lock_guard lock(registry().mutex);
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [name, op] : registry().ops) {
+    const std::uint64_t count = op->launched() - registry().launched_at_clear[name];
+    if (count > 0) counts[name] = count;
+  }
+  return counts;
+}
+
+void clear_executed_counts() {
+  std::lock_guard lock(registry().mutex);
+  for (const auto& [name, op] : registry().ops) registry().launched_at_clear[name] = op->launched();
+}
+
+EagerStats eager_stats() {
+  const MissStats missed = miss_stats();
+  EagerStats stats{.misses = missed.misses, .compile_seconds = missed.compile_seconds};
+  std::lock_guard lock(registry().mutex);
+  for (const auto& [name, op] : registry().ops) {
+    stats.native += op->launched();
+    stats.declined += op->declined();
+    stats.programs += op->cache().program_count();
+  }
+  return stats;
+}
+
+void clear_eager_cache() {
+  const GilRelease release;  // a thread that is making a launch may need the GIL to end it
+  std::lock_guard lock(registry().mutex);
+  for (const auto& [name, op] : registry().ops) op->cache().clear();
+}
+
+}  // namespace neuron::torch_face

@@ -1,0 +1,67 @@
+"""Puts a module into StableHLO's own terms before it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from ..builder import Builder
+from ..composites import expand_composites
+from ..ir import Module, Operation, Value
+from ..rebuild import rebuild
+from ..types import DType
+
+Rule = Callable[[Builder, Operation, tuple[Value, ...]], Sequence[Value] | None]
+
+# These accumulate in f32, which StableHLO leaves open for operations on them.
+_NARROW = (DType.F16, DType.BF16)
+
+
+def legalize(module: Module) -> Module:
+    """``module`` without composites (but ``sort``) and operations that StableHLO lacks, with accumulations of narrow types in f32."""
+    return rebuild(expand_composites(module), _replace)
+
+
+def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+    rule = _RULES.get(operation.name)
+    return rule(b, operation, operands) if rule else None
+
+
+def _is_nan(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value]:
+    (x,) = operands
+    return (b.compare(x, x, "NE"),)
+
+
+def _convert(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+    """StableHLO's conversion of complex numbers to i1 and to integers is not ours; through f32 as in :mod:`interpreter`."""
+    (x,), target = operands, operation.result.dtype
+    if x.dtype.is_complex and target is DType.I1:
+        return (b.compare(x, b.constant(0, x.dtype, x.shape), "NE"),)
+    if x.dtype.is_complex and not target.is_complex:
+        return (b.convert(b.real(x), target),)
+    if target.is_float and target.itemsize < 4 and x.dtype not in (DType.F32, target):
+        return (b.convert(b.convert(x, DType.F32), target),)
+    return None
+
+
+def _accumulate_in_f32(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+    if operands[0].dtype not in _NARROW:
+        return None
+    attributes = dict(operation.attributes)
+    if "dtype" in attributes:
+        attributes["dtype"] = DType.F32
+    wide = [b.convert(operand, DType.F32) for operand in operands]
+    (result,) = b.operation(operation.name, wide, attributes)
+    return (b.convert(result, operation.result.dtype),)
+
+
+_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "is_nan": _is_nan,
+        "convert": _convert,
+        "reduce": _accumulate_in_f32,
+        "reduce_window": _accumulate_in_f32,
+        "dot_general": _accumulate_in_f32,
+        "convolution": _accumulate_in_f32,
+    }
+)

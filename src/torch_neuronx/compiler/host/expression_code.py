@@ -1,0 +1,169 @@
+"""Expressions to instructions: each at the loop level in which it varies, each once.
+
+Numbers that depend on a tensor's shape or strides never appear in the text; they are parameters of the launch. Only which steps are 0 and 1 is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..hlo.ir import Value
+from ..hlo.types import DType
+from . import scalar_code
+from .affine import Affine
+from .expressions import Apply, Expression, Literal, Load, Position, ScalarArgument, State, walk
+from .llvm_text import KernelText
+from .schedule import Schedule
+
+# Values worth their own code: they fold, or are what code commonly tests for. All other numbers may depend on shapes.
+_SIMPLE = {0.0, 1.0, -1.0, 2.0, 0.5, float("inf"), float("-inf")}
+_STRENGTH_REDUCED = {"divide", "remainder", "shift_left", "shift_right_arithmetic", "shift_right_logical"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A loop that is open: its register, the level of its body."""
+
+    register: str
+    level: int
+
+
+@dataclass(slots=True)
+class ExpressionCode:
+    """Writes expressions into ``text``. ``counters`` has one entry per loop of the schedule while that loop is open, else None.
+
+    ``pointer_of`` gives the base pointer of a value in memory, ``state_of`` the register of a finished reduction and its level.
+    """
+
+    text: KernelText
+    schedule: Schedule
+    counters: list[Counter | None]
+    pointer_of: Callable[[Value], str]
+    state_of: Callable[[Value], tuple[str, int]]
+    known: dict[Expression, tuple[str, int]] = field(default_factory=dict)
+
+    def emit(self, root: Expression) -> str:
+        """The register with the value of ``root``."""
+        for expression in walk([root], self.known):
+            self.known[expression] = self._emit(expression)
+        return self.known[root][0]
+
+    def level(self, expression: Expression) -> int:
+        """The level of an expression that has been emitted."""
+        return self.known[expression][1]
+
+    def close(self, level: int) -> None:
+        """Forgets what was computed in levels from ``level`` on, whose loops are closed."""
+        for expression in [e for e, (_, at) in self.known.items() if at >= level]:
+            del self.known[expression]
+
+    def store(self, value: Value, address: Affine, register: str) -> None:
+        """Writes an element at the innermost open level."""
+        emitter = self.text.emitter
+        pointer, _ = self._pointer(self.pointer_of(value), value.dtype, address)
+        stored = scalar_code.to_memory(emitter, value.dtype, register)
+        self.text.do(f"store {scalar_code.memory_type(value.dtype)} {stored}, ptr {pointer}")
+
+    def _emit(self, expression: Expression) -> tuple[str, int]:
+        match expression:
+            case Literal():
+                return self._literal(expression), 0
+            case ScalarArgument():
+                return self.text.scalar(expression.slot, scalar_code.register_type(expression.dtype)), 0
+            case State():
+                return self.state_of(expression.value)
+            case Position():
+                return self._position(expression.index)
+            case Load():
+                return self._load(expression)
+            case Apply():
+                return self._apply(expression)
+
+    def _literal(self, expression: Literal) -> str:
+        if expression.dtype is DType.I1 or expression.value in _SIMPLE or expression.value != expression.value:
+            return scalar_code.literal(expression.value, expression.dtype)
+        type_ = scalar_code.register_type(expression.dtype)
+        with self.text.at(0):
+            if isinstance(expression.value, float):
+                exact = scalar_code.rounded_number(expression.value, expression.dtype)
+                bits = self.text.param(struct.unpack("<q", struct.pack("<d", exact))[0])
+                double = self.text.define(f"bitcast i64 {bits} to double")
+                return double if type_ == "double" else self.text.define(f"fptrunc double {double} to float")
+            param = self.text.param(int(scalar_code.literal(expression.value, DType.I64)))
+            return param if type_ == "i64" else self.text.define(f"trunc i64 {param} to {type_}")
+
+    def _apply(self, expression: Apply) -> tuple[str, int]:
+        registers = [self.known[operand][0] for operand in expression.operands]
+        if expression.op in _STRENGTH_REDUCED:
+            divisor = expression.operands[1]
+            if isinstance(divisor, Literal) and divisor.dtype.is_integer:
+                registers[1] = scalar_code.literal(divisor.value, divisor.dtype)
+        level = max(self.known[operand][1] for operand in expression.operands)
+        with self.text.at(level):
+            return scalar_code.apply(self.text.emitter, expression, registers), level
+
+    def _load(self, expression: Load) -> tuple[str, int]:
+        pointer, level = self._pointer(self.pointer_of(expression.value), expression.dtype, expression.address)
+        type_ = scalar_code.memory_type(expression.dtype)
+        if expression.guard is None:
+            with self.text.at(level):
+                loaded = self.text.define(f"load {type_}, ptr {pointer}")
+                return scalar_code.from_memory(self.text.emitter, expression.dtype, loaded), level
+        guard, guard_level = self.known[expression.guard]
+        level = max(level, guard_level)
+        with self.text.at(level):
+            loaded = self.text.load_guarded(guard, type_, pointer)
+            return scalar_code.from_memory(self.text.emitter, expression.dtype, loaded), level
+
+    # Affine forms
+
+    def _steps(self, form: Affine) -> list[tuple[int, str]]:
+        """The summands of a form that are not constant, each with its level, outermost first."""
+        steps: list[tuple[int, str]] = []
+        for coefficient, counter in zip(self.schedule.coefficients(form), self.counters):
+            if coefficient:
+                assert counter is not None, "an expression is needed outside of a loop that it depends on"
+                steps.append((counter.level, self._scaled(counter.register, coefficient, counter.level, unit_only=counter.level < self._deepest)))
+        for term, factor in form.terms:
+            register, level = self.known[term]
+            steps.append((level, self._scaled(register, factor, level, unit_only=False)))
+        return sorted(steps, key=lambda step: step[0])
+
+    @property
+    def _deepest(self) -> int:
+        return max((counter.level for counter in self.counters if counter is not None), default=0)
+
+    def _scaled(self, register: str, factor: int, level: int, unit_only: bool) -> str:
+        """register · factor. A step of 1 is structure in the innermost loop, where the vectoriser has to see it."""
+        if factor == 1 and not unit_only:
+            return register
+        with self.text.at(level):
+            return self.text.define(f"mul nsw i64 {register}, {self.text.param(factor)}")
+
+    def _position(self, form: Affine) -> tuple[str, int]:
+        total, level = (self.text.param(form.offset) if form.offset else "0"), 0
+        for level, step in self._steps(form):  # noqa: B007 - the last level is the sum's
+            with self.text.at(level):
+                total = self.text.define(f"add nsw i64 {total}, {step}")
+        return total, level
+
+    def _pointer(self, base: str, dtype: DType, form: Affine) -> tuple[str, int]:
+        """The pointer to an element, and the level in which it varies. One addition per level, so that each loop sees a base and a step."""
+        type_ = scalar_code.memory_type(dtype)
+        pointer, level = base, 0
+        if form.offset:
+            with self.text.at(0):
+                pointer = self.text.define(f"getelementptr {type_}, ptr {base}, i64 {self.text.param(form.offset)}")
+        for level, step in self._steps(form):  # noqa: B007 - the last level is the pointer's
+            with self.text.at(level):
+                pointer = self.text.define(f"getelementptr {type_}, ptr {pointer}, i64 {step}")
+        return pointer, level
+
+
+def open_counter(register: str, text: KernelText) -> Counter:
+    """The counter of the loop that was just opened."""
+    return Counter(register, text.depth)
+
+

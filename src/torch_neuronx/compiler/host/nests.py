@@ -1,0 +1,176 @@
+"""From a set of HLO values that one kernel shall compute to its loop nest, or the answer that they do not fit into one.
+
+All members share the loops. A *full* member has one element per iteration of all loops; when there are reductions, a *row* member has one element per
+iteration of the kept loops. A member is computed at one index only, its canonical one: the row-major position in the space of its loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+
+from ..hlo.ir import Operation, Value
+from ..hlo.types import DType
+from .affine import Extents, Index, NotAffineError, SplitRequest, delinearise, linear_form, split_loops
+from .expressions import Expression, Number
+from .kernel import Nest, Reduction, Store
+from .trace import NotFusible, Strides, Tracer, flatten
+
+StridesOf = Callable[[Value], Strides | None]
+
+REDUCTIONS = ("reduce", "reduce_window")
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Loops with their extents; ``reduced`` says which."""
+
+    extents: Extents
+    reduced: tuple[bool, ...]
+
+    @property
+    def kept(self) -> tuple[bool, ...]:
+        return tuple(not reduced for reduced in self.reduced)
+
+    @property
+    def size(self) -> int:
+        return prod(self.extents)
+
+    @property
+    def kept_size(self) -> int:
+        return prod(extent for extent, reduced in zip(self.extents, self.reduced) if not reduced)
+
+    def split(self, loop: int, inner: int) -> Space:
+        extents = split_loops(self.extents, loop, self.extents[loop] // inner, inner)
+        return Space(extents, split_loops(self.reduced, loop, self.reduced[loop], self.reduced[loop]))
+
+
+def is_reduction(value: Value) -> bool:
+    return value.producer is not None and value.producer.name in REDUCTIONS
+
+
+def space_of(value: Value) -> Space:
+    """The loops over which a value is computed by itself."""
+    operation = value.producer
+    if operation is None or not is_reduction(value):
+        return Space(value.shape, (False,) * value.type.rank)
+    if operation.name == "reduce":
+        shape = operation.operands[0].shape
+        return Space(shape, tuple(dim in operation.attributes["dims"] for dim in range(len(shape))))
+    window = tuple(operation.attributes["window"])
+    return Space(value.shape + window, (False,) * value.type.rank + (True,) * len(window))
+
+
+def trace_nest(
+    space: Space, members: Sequence[Value], stored: Collection[Value], strides_of: StridesOf, scalar_slots: Mapping[Value, int]
+) -> Nest | None:
+    """The nest that computes ``members`` (in an order where uses follow definitions) and writes those in ``stored``; None if they do not fit.
+
+    ``strides_of`` knows the stored members, too. MustRealise passes through.
+    """
+    while True:
+        try:
+            return _trace(space, members, stored, strides_of, scalar_slots)
+        except SplitRequest as request:
+            space = space.split(request.loop, request.inner)
+        except (NotFusible, NotAffineError):
+            return None
+
+
+def _trace(space: Space, members: Sequence[Value], stored: Collection[Value], strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> Nest:
+    canonical = {member: _canonical_index(member, space) for member in members}
+    inside = frozenset(members)
+    tracer = Tracer(space.extents, lambda value: None if value in inside else strides_of(value), scalar_slots, canonical)
+    stores: list[Store] = []
+    reductions: list[Reduction] = []
+    for member in members:
+        index = canonical[member]
+        if is_reduction(member):
+            reductions.append(_reduction(tracer, member, space))
+        if member in stored:
+            strides = strides_of(member)
+            assert strides is not None, "a stored value has a layout"
+            stores.append(Store(member, flatten(index, strides, len(space.extents)), tracer.member(member), _is_row(member, space)))
+    return Nest(space.extents, space.reduced, tuple(stores), tuple(reductions), tuple(tracer.checks))
+
+
+def _is_row(member: Value, space: Space) -> bool:
+    return any(space.reduced) and member.type.size == space.kept_size and (is_reduction(member) or member.type.size != space.size)
+
+
+def _canonical_index(member: Value, space: Space) -> Index:
+    if _is_row(member, space):
+        return delinearise(linear_form(space.extents, space.kept), member.shape, space.extents)
+    if member.type.size != space.size:
+        raise NotFusible
+    return delinearise(linear_form(space.extents), member.shape, space.extents)
+
+
+def _reduction(tracer: Tracer, value: Value, space: Space) -> Reduction:
+    operation = value.producer
+    assert operation is not None
+    own = space_of(value)
+    if own.size != space.size:
+        raise NotFusible
+    index = delinearise(linear_form(space.extents), own.extents, space.extents)
+    for position, reduced in zip(index, own.reduced):
+        if any(coefficient and space.reduced[loop] != reduced for loop, coefficient in enumerate(position.coefficients)):
+            raise NotFusible
+    if tuple(position for position, reduced in zip(index, own.reduced) if not reduced) != tracer.members[value]:
+        raise NotFusible
+    kind = operation.attributes["kind"]
+    expression = tracer.trace(operation.operands[0], index) if operation.name == "reduce" else _window(tracer, operation, index)
+    return Reduction(value, kind, expression)
+
+
+def _window(tracer: Tracer, operation: Operation, index: Index) -> Expression:
+    """The element of a window: at out · stride + offset · dilation - low, or the identity where that is padding."""
+    (operand,) = operation.operands
+    attributes = operation.attributes
+    rank = operand.type.rank
+    dilation = attributes["dilation"] or (1,) * rank
+    inside: Expression | None = None
+    place = []
+    for dim, (stride, step, (low, _)) in enumerate(zip(attributes["strides"], dilation, attributes["padding"])):
+        position = (index[dim].scaled(stride) + index[rank + dim].scaled(step)).shifted(-low)
+        inside = tracer.both(inside, tracer.inside(position, operand.shape[dim]))
+        place.append(position)
+    filler = tracer.literal(identity(attributes["kind"], operand.dtype), operand.dtype)
+    return tracer.choose(inside, tracer.trace(operand, tuple(place), inside), filler)
+
+
+def identity(kind: str, dtype: DType) -> Number:
+    """The element that a reduction of nothing gives."""
+    match kind, dtype.kind:
+        case "add" | "or", "b":
+            return False
+        case "multiply" | "and", "b":
+            return True
+        case "maximum", "b":
+            return False
+        case "minimum", "b":
+            return True
+        case "add", "f":
+            return 0.0
+        case "multiply", "f":
+            return 1.0
+        case "maximum", "f":
+            return -inf
+        case "minimum", "f":
+            return inf
+        case "add" | "or", _:
+            return 0
+        case "multiply", _:
+            return 1
+        case "and", _:
+            return -1 if dtype.kind == "i" else (1 << 8 * dtype.itemsize) - 1
+    lowest, highest = integer_bounds(dtype)
+    return lowest if kind == "maximum" else highest
+
+
+def integer_bounds(dtype: DType) -> tuple[int, int]:
+    bits = 8 * dtype.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+
+

@@ -1,0 +1,129 @@
+"""Kernels without reductions: every element of the outputs by itself.
+
+With one loop after collapsing, that loop is the parallel range. With more, the range runs over rows: all outer loops together, whose counters are
+taken apart once per task and then stepped like an odometer; the innermost loop is left whole for the vectoriser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from ..hlo.ir import Value
+from . import vector_math
+from .cost import LAUNCH_NANOSECONDS, element_cost
+from .expression_code import Counter, ExpressionCode, open_counter
+from .expressions import Check
+from .kernel import BufferKey, Kernel, Nest
+from .llvm_text import KernelText
+from .schedule import Schedule, memory_order, schedule_loops
+from .target import Target
+
+
+class Buffers:
+    """The distinct buffers of a kernel, in order of first use."""
+
+    def __init__(self, text: KernelText, key: BufferKey) -> None:
+        self._text = text
+        self._key = key
+        self._pointers: dict[Hashable, str] = {}
+        self.values: list[Value] = []
+
+    def pointer(self, value: Value) -> str:
+        key = self._key(value)
+        if key not in self._pointers:
+            self._pointers[key] = self._text.buffer()
+            self.values.append(value)
+        return self._pointers[key]
+
+
+def emit_pointwise(nest: Nest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
+    """The kernel of a nest without reductions. ``messages`` are the program's failure texts, extended by the nest's."""
+    primary = max(nest.stores, key=lambda store: store.value.dtype.itemsize)
+    order = memory_order(range(len(nest.extents)), primary.address, nest.forms())
+    schedule = schedule_loops(order, nest.extents, nest.forms())
+    text = KernelText()
+    buffers = Buffers(text, key)
+    code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, _no_state)
+    with row_loop(code, schedule.extents[:-1]) if len(schedule.extents) > 1 else _nothing():
+        with _inner_loop(code, schedule):
+            write_checks(code, nest.checks, messages)
+            registers = [code.emit(store.expression) for store in nest.stores]
+            for store, register in zip(nest.stores, registers):
+                code.store(store.value, store.address, register)
+    range_ = prod(schedule.extents[:-1]) if len(schedule.extents) > 1 else schedule.size
+    cost = schedule.size * element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores)) + LAUNCH_NANOSECONDS
+    return finish_kernel(text, buffers, range_, cost, target)
+
+
+def finish_kernel(text: KernelText, buffers: Buffers, range_: int, cost: float, target: Target) -> Kernel:
+    definitions = vector_math.definitions(text.emitter.vector_math) if text.emitter.vector_math else ""
+    module = text.finish(target, definitions)
+    return Kernel(module, tuple(buffers.values), tuple(text.params), range_, cost)
+
+
+@contextmanager
+def row_loop(code: ExpressionCode, extents: Sequence[int]) -> Iterator[None]:
+    """The parallel loop over rows [begin, end), which opens the first ``len(extents)`` loops of the schedule."""
+    text = code.text
+    sizes = [text.param(extent) for extent in extents]
+    starts, rest = [""] * len(extents), "%begin"
+    for loop in reversed(range(1, len(extents))):
+        starts[loop] = text.define(f"urem i64 {rest}, {sizes[loop]}")
+        rest = text.define(f"udiv i64 {rest}, {sizes[loop]}")
+    starts[0] = rest
+    with text.loop("%begin", "%end"):
+        following = [f"%{text.fresh('d')}" for _ in extents]
+        for loop, (start, next_) in enumerate(zip(starts, following)):
+            code.counters[loop] = open_counter(text.carried("i64", start, next_), text)
+        yield
+        carry = "true"
+        for loop in reversed(range(len(extents))):
+            counter = code.counters[loop]
+            assert counter is not None
+            stepped = text.define(f"add nuw nsw i64 {counter.register}, {text.define(f'zext i1 {carry} to i64')}")
+            if loop > 0:
+                carry = text.define(f"icmp eq i64 {stepped}, {sizes[loop]}")
+                text.do(f"{following[loop]} = select i1 {carry}, i64 0, i64 {stepped}")
+            else:
+                text.do(f"{following[loop]} = add i64 {stepped}, 0")
+            code.counters[loop] = None
+        code.close(text.depth)
+
+
+def write_checks(code: ExpressionCode, checks: Sequence[Check], messages: list[str]) -> None:
+    """Fails the launch where a check's condition holds: at once in an outer loop, at the end if found in the innermost."""
+    for check in checks:
+        if check.message not in messages:
+            messages.append(check.message)
+        condition, status = code.emit(check.condition), messages.index(check.message) + 1
+        level = code.level(check.condition)
+        if level == code.text.depth:
+            code.text.note_failure(condition, status)
+        else:
+            with code.text.at(level):
+                code.text.fail_when(condition, status)
+
+
+@contextmanager
+def _inner_loop(code: ExpressionCode, schedule: Schedule) -> Iterator[None]:
+    text = code.text
+    if not schedule.extents:
+        yield
+        return
+    bounds = ("%begin", "%end") if len(schedule.extents) == 1 else ("0", text.param(schedule.extents[-1]))
+    with text.loop(*bounds) as register:
+        code.counters[-1] = Counter(register, text.depth)
+        yield
+        code.close(text.depth)
+        code.counters[-1] = None
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _no_state(value: Value) -> tuple[str, int]:
+    raise AssertionError(f"{value.type}: a kernel without reductions has no states")

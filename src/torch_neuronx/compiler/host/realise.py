@@ -1,0 +1,133 @@
+"""Which values of a module are put into memory, before regions join; what is not is recomputed inside of its users.
+
+In memory are: results, results and operands of operations that are no loop nests (an operand may be a strided view of something in memory), results
+of reductions and concatenations, array constants, values that an index computation cannot look through, and values with several users unless
+recomputing them is as cheap as loading them. Regions that join later may remove a value from memory again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..hlo.ir import Module, Operation, Value
+from .cost import is_expensive
+from .nests import REDUCTIONS, StridesOf, space_of, trace_nest
+from .trace import ELEMENTWISE, INLINE, MustRealise
+from .views import view_of
+
+# Up to so many cheap operations on one loaded element are recomputed rather than stored.
+_FREE_OPERATIONS = 3
+
+
+def is_nest(operation: Operation) -> bool:
+    """Whether generated loops compute it; everything else is a step of its own."""
+    return operation.name in INLINE or operation.name in REDUCTIONS
+
+
+def choose_realised(module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> set[Value]:
+    """The values in memory, without parameters."""
+    choice = _Choice(module, home_strides, scalar_slots)
+    for operation in module.operations:
+        choice.visit(operation)
+    choice.demand()
+    return choice.realised
+
+
+@dataclass(frozen=True, slots=True)
+class _Recomputation:
+    """What computing one element anew takes: the values that it loads, its number of operations, whether one of them is expensive."""
+
+    loads: frozenset[Value]
+    operations: int
+    expensive: bool
+
+
+class _Choice:
+    def __init__(self, module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> None:
+        self._home_strides = home_strides
+        self._scalar_slots = scalar_slots
+        self._users = _users(module)
+        self._results = set(module.results)
+        self._parameters = set(module.parameters)
+        self._effort: dict[Value, _Recomputation] = {}
+        self.realised: set[Value] = {value for value in module.results if value.producer is not None}
+
+    def strides_of(self, value: Value) -> tuple[int, ...] | None:
+        return self._home_strides(value) if value in self.realised or value in self._parameters else None
+
+    def visit(self, operation: Operation) -> None:
+        if operation.name == "constant":
+            self.realised.update(result for result in operation.results if np.ndim(operation.attributes["value"]))
+        elif operation.name in REDUCTIONS or operation.name == "concatenate":
+            self.realised.update(operation.results)
+        elif not is_nest(operation):
+            self.realised.update(operation.results)
+            for operand in operation.operands:
+                if not operand.is_scalar and self.strides_of(operand) is None and view_of(operand, self.strides_of) is None:
+                    self.realised.add(operand)
+        else:
+            self._visit_inline(operation)
+
+    def _visit_inline(self, operation: Operation) -> None:
+        value = operation.result
+        if operation.name == "broadcast_in_dim":
+            self._visit_broadcast(operation)
+        efforts = [self._effort_of(operand) for operand in operation.operands]
+        effort = _Recomputation(
+            frozenset().union(*(e.loads for e in efforts)),
+            sum(e.operations for e in efforts) + (operation.name in ELEMENTWISE),
+            any(e.expensive for e in efforts) or is_expensive(operation.name),
+        )
+        self._effort[value] = effort
+        free = value.type.size <= 1 or (len(effort.loads) <= 1 and effort.operations <= _FREE_OPERATIONS and not effort.expensive)
+        if len(self._users.get(value, ())) > 1 and not free:
+            self.realised.add(value)
+
+    def _visit_broadcast(self, operation: Operation) -> None:
+        """An expensive value that is repeated along an outer dimension would be computed again in every row."""
+        (operand,) = operation.operands
+        dims = operation.attributes["dims"]
+        varying = [dim for dim, extent in zip(dims, operand.shape) if extent > 1]
+        repeated = [dim for dim, extent in enumerate(operation.result.shape) if extent > 1 and dim not in varying]
+        if varying and repeated and min(repeated) < max(varying) and self.strides_of(operand) is None and self._effort_of(operand).expensive:
+            self.realised.add(operand)
+
+    def _effort_of(self, value: Value) -> _Recomputation:
+        if value.is_scalar:
+            return _Recomputation(frozenset(), 0, False)
+        if self.strides_of(value) is not None:
+            return _Recomputation(frozenset([value]), 0, False)
+        return self._effort.get(value, _Recomputation(frozenset(), 0, False))
+
+    def demand(self) -> None:
+        """Adds what cannot be computed inside of its users, until every value in memory can be computed from memory."""
+        pending = [value for value in self.realised if value.producer is not None and value.producer.name != "constant" and is_nest(value.producer)]
+        while pending:
+            value = pending.pop()
+            if value.type.size == 0:
+                continue
+            try:
+                trace_nest(space_of(value), [value], [value], self.strides_of, self._scalar_slots)
+            except MustRealise as demand:
+                assert demand.value not in self.realised, "a value in memory is loaded"
+                self.realised.add(demand.value)
+                pending.append(value)
+                if demand.value.producer is not None and is_nest(demand.value.producer) and demand.value.producer.name != "constant":
+                    pending.append(demand.value)
+
+
+def _users(module: Module) -> dict[Value, set[Operation]]:
+    """The operations that use each value in the end, looking through layout operations; the module's results count as one more."""
+    users: dict[Value, set[Operation]] = {}
+    export = Operation("return", ())
+    for value in module.results:
+        users.setdefault(value, set()).add(export)
+    for operation in reversed(module.operations):
+        through = operation.name in INLINE and operation.name not in ELEMENTWISE and operation.name != "concatenate"
+        ends = set().union(*(users.get(result, set()) for result in operation.results)) if through else {operation}
+        for operand in operation.operands:
+            users.setdefault(operand, set()).update(ends)
+    return users

@@ -1,0 +1,228 @@
+"""Activation functions and their derivatives. Formulas are those of torch.nn.functional's documentation."""
+
+from __future__ import annotations
+
+import math
+
+from ..hlo.ir import Value
+from .context import LoweringBuilder
+from .pointwise import pointwise
+
+# Constants of the tanh approximation of GELU (Hendrycks & Gimpel, 2016).
+_GELU_SCALE = math.sqrt(2 / math.pi)
+_GELU_CUBIC = 0.044715
+
+
+@pointwise("aten::relu")
+def relu(b: LoweringBuilder, x: Value) -> Value:
+    return b.maximum(x, b.like(0, x))
+
+
+@pointwise("aten::threshold")
+def threshold(b: LoweringBuilder, x: Value, limit: Value, value: Value) -> Value:
+    return b.select(b.compare(x, limit, "LE"), value, x)
+
+
+@pointwise("aten::threshold_backward")
+def threshold_backward(b: LoweringBuilder, grad: Value, x: Value, limit: Value) -> Value:
+    return b.select(b.compare(x, limit, "LE"), b.like(0, grad), grad)
+
+
+@pointwise("aten::gelu")
+def gelu(b: LoweringBuilder, x: Value, approximate: str) -> Value:
+    half, one = b.like(0.5, x), b.like(1, x)
+    if approximate == "tanh":
+        return b.multiply(b.multiply(half, x), b.add(one, b.tanh(_gelu_argument(b, x))))
+    return b.multiply(b.multiply(half, x), b.add(one, b.erf(b.multiply(x, b.like(math.sqrt(0.5), x)))))
+
+
+@pointwise("aten::gelu_backward")
+def gelu_backward(b: LoweringBuilder, grad: Value, x: Value, approximate: str) -> Value:
+    half, one = b.like(0.5, x), b.like(1, x)
+    if approximate == "tanh":
+        tanh = b.tanh(_gelu_argument(b, x))
+        squared = b.multiply(x, x)
+        slope = b.multiply(b.like(_GELU_SCALE, x), b.add(one, b.multiply(b.like(3 * _GELU_CUBIC, x), squared)))
+        left = b.multiply(half, b.add(one, tanh))
+        right = b.multiply(b.multiply(b.multiply(half, x), b.subtract(one, b.multiply(tanh, tanh))), slope)
+        return b.multiply(grad, b.add(left, right))
+    distribution = b.multiply(half, b.add(one, b.erf(b.multiply(x, b.like(math.sqrt(0.5), x)))))
+    density = b.multiply(b.exponential(b.multiply(b.like(-0.5, x), b.multiply(x, x))), b.like(1 / math.sqrt(2 * math.pi), x))
+    return b.multiply(grad, b.add(distribution, b.multiply(x, density)))
+
+
+def _gelu_argument(b: LoweringBuilder, x: Value) -> Value:
+    cubed = b.multiply(b.multiply(x, x), x)
+    return b.multiply(b.like(_GELU_SCALE, x), b.add(x, b.multiply(b.like(_GELU_CUBIC, x), cubed)))
+
+
+@pointwise("aten::silu")
+def silu(b: LoweringBuilder, x: Value) -> Value:
+    return b.multiply(x, b.logistic(x))
+
+
+@pointwise("aten::silu_backward")
+def silu_backward(b: LoweringBuilder, grad: Value, x: Value) -> Value:
+    sigmoid, one = b.logistic(x), b.like(1, x)
+    return b.multiply(b.multiply(grad, sigmoid), b.add(one, b.multiply(x, b.subtract(one, sigmoid))))
+
+
+@pointwise("aten::mish")
+def mish(b: LoweringBuilder, x: Value) -> Value:
+    return b.multiply(x, b.tanh(b.log_plus_one(b.exponential(x))))
+
+
+@pointwise("aten::mish_backward")
+def mish_backward(b: LoweringBuilder, grad: Value, x: Value) -> Value:
+    sigmoid, one = b.logistic(x), b.like(1, x)
+    tanh = b.tanh(b.log_plus_one(b.exponential(x)))
+    return b.multiply(grad, b.add(tanh, b.multiply(b.multiply(x, sigmoid), b.subtract(one, b.multiply(tanh, tanh)))))
+
+
+@pointwise("aten::sigmoid_backward")
+def sigmoid_backward(b: LoweringBuilder, grad: Value, y: Value) -> Value:
+    return b.multiply(grad, b.multiply(b.subtract(b.like(1, y), conjugate(b, y)), conjugate(b, y)))
+
+
+@pointwise("aten::tanh_backward")
+def tanh_backward(b: LoweringBuilder, grad: Value, y: Value) -> Value:
+    return b.multiply(grad, b.subtract(b.like(1, y), b.multiply(conjugate(b, y), conjugate(b, y))))
+
+
+def conjugate(b: LoweringBuilder, x: Value) -> Value:
+    return b.complex(b.real(x), b.negate(b.imag(x))) if x.dtype.is_complex else x
+
+
+@pointwise("aten::logit_backward")
+def logit_backward(b: LoweringBuilder, grad: Value, x: Value, eps: float | None) -> Value:
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+    outside = b.or_(b.compare(x, b.like(low, x), "LT"), b.compare(x, b.like(high, x), "GT"))
+    slope = b.divide(grad, b.multiply(x, b.subtract(b.like(1, x), x)))
+    return b.select(outside, b.like(math.nan if eps is None else 0.0, x), slope)
+
+
+@pointwise("aten::leaky_relu")
+def leaky_relu(b: LoweringBuilder, x: Value, slope: Value) -> Value:
+    return b.select(b.compare(x, b.like(0, x), "GT"), x, b.multiply(x, slope))
+
+
+@pointwise("aten::leaky_relu_backward")
+def leaky_relu_backward(b: LoweringBuilder, grad: Value, x: Value, slope: Value, self_is_result: bool) -> Value:
+    return b.select(b.compare(x, b.like(0, x), "GT"), grad, b.multiply(grad, slope))
+
+
+@pointwise("aten::_prelu_kernel")
+def prelu(b: LoweringBuilder, x: Value, weight: Value) -> Value:
+    return leaky_relu(b, x, weight)
+
+
+@pointwise("aten::_prelu_kernel_backward")
+def prelu_backward(b: LoweringBuilder, grad: Value, x: Value, weight: Value) -> tuple[Value, Value]:
+    positive = b.compare(x, b.like(0, x), "GT")
+    return b.select(positive, grad, b.multiply(weight, grad)), b.select(positive, b.like(0, grad), b.multiply(x, grad))
+
+
+@pointwise("aten::elu")
+def elu(b: LoweringBuilder, x: Value, alpha: Value, scale: Value, input_scale: Value) -> Value:
+    negative = b.multiply(b.multiply(b.exponential_minus_one(b.multiply(x, input_scale)), alpha), scale)
+    return b.select(b.compare(x, b.like(0, x), "LE"), negative, b.multiply(x, scale))
+
+
+@pointwise("aten::elu_backward")
+def elu_backward(b: LoweringBuilder, grad: Value, alpha: Value, scale: Value, input_scale: Value, is_result: bool, x: Value) -> Value:
+    """``x`` is the function's result if ``is_result``, else its input."""
+    gain = b.multiply(alpha, scale)
+    growth = b.add(x, gain) if is_result else b.multiply(gain, b.exponential(b.multiply(x, input_scale)))
+    negative = b.multiply(b.multiply(grad, input_scale), growth)
+    return b.select(b.compare(x, b.like(0, x), "LE"), negative, b.multiply(grad, scale))
+
+
+@pointwise("aten::celu")
+def celu(b: LoweringBuilder, x: Value, alpha: Value) -> Value:
+    return elu(b, x, alpha, b.like(1, x), b.divide(b.like(1, alpha), alpha))
+
+
+@pointwise("aten::softplus")
+def softplus(b: LoweringBuilder, x: Value, beta: Value, limit: Value) -> Value:
+    scaled = b.multiply(x, beta)
+    return b.select(b.compare(scaled, limit, "GT"), x, b.divide(b.log_plus_one(b.exponential(scaled)), beta))
+
+
+@pointwise("aten::softplus_backward")
+def softplus_backward(b: LoweringBuilder, grad: Value, x: Value, beta: Value, limit: Value) -> Value:
+    scaled = b.multiply(x, beta)
+    return b.select(b.compare(scaled, limit, "GT"), grad, b.multiply(grad, b.logistic(scaled)))
+
+
+@pointwise("aten::hardtanh")
+def hardtanh(b: LoweringBuilder, x: Value, low: Value, high: Value) -> Value:
+    return b.minimum(b.maximum(x, low), high)
+
+
+@pointwise("aten::hardtanh_backward")
+def hardtanh_backward(b: LoweringBuilder, grad: Value, x: Value, low: Value, high: Value) -> Value:
+    outside = b.or_(b.compare(x, low, "LE"), b.compare(x, high, "GE"))
+    return b.select(outside, b.like(0, grad), grad)
+
+
+def _hard_ramp(b: LoweringBuilder, x: Value) -> Value:
+    """clamp(x + 3, 0, 6) / 6."""
+    shifted = b.add(x, b.like(3, x))
+    return b.divide(b.minimum(b.maximum(shifted, b.like(0, x)), b.like(6, x)), b.like(6, x))
+
+
+@pointwise("aten::hardsigmoid")
+def hardsigmoid(b: LoweringBuilder, x: Value) -> Value:
+    return _hard_ramp(b, x)
+
+
+@pointwise("aten::hardsigmoid_backward")
+def hardsigmoid_backward(b: LoweringBuilder, grad: Value, x: Value) -> Value:
+    inside = b.and_(b.compare(x, b.like(-3, x), "GT"), b.compare(x, b.like(3, x), "LT"))
+    return b.select(inside, b.divide(grad, b.like(6, grad)), b.like(0, grad))
+
+
+@pointwise("aten::hardswish")
+def hardswish(b: LoweringBuilder, x: Value) -> Value:
+    shifted = b.add(x, b.like(3, x))
+    return b.divide(b.multiply(x, b.minimum(b.maximum(shifted, b.like(0, x)), b.like(6, x))), b.like(6, x))
+
+
+@pointwise("aten::hardswish_backward")
+def hardswish_backward(b: LoweringBuilder, grad: Value, x: Value) -> Value:
+    middle = b.multiply(grad, b.add(b.divide(x, b.like(3, x)), b.like(0.5, x)))
+    upper = b.select(b.compare(x, b.like(3, x), "LT"), middle, grad)
+    return b.select(b.compare(x, b.like(-3, x), "LE"), b.like(0, grad), upper)
+
+
+@pointwise("aten::hardshrink")
+def hardshrink(b: LoweringBuilder, x: Value, limit: Value) -> Value:
+    return b.select(_is_within(b, x, limit), b.like(0, x), x)
+
+
+@pointwise("aten::softshrink")
+def softshrink(b: LoweringBuilder, x: Value, limit: Value) -> Value:
+    """Moves x toward 0 by the limit; nan stays nan."""
+    moved = b.select(b.compare(x, limit, "GT"), b.subtract(x, limit), b.add(x, limit))
+    return b.select(_is_within(b, x, limit), b.like(0, x), b.select(b.is_nan(x), x, moved))
+
+
+@pointwise("aten::hardshrink_backward", "aten::softshrink_backward")
+def shrink_backward(b: LoweringBuilder, grad: Value, x: Value, limit: Value) -> Value:
+    return b.select(_is_within(b, x, limit), b.like(0, grad), grad)
+
+
+def _is_within(b: LoweringBuilder, x: Value, limit: Value) -> Value:
+    return b.and_(b.compare(x, b.negate(limit), "GE"), b.compare(x, limit, "LE"))
+
+
+@pointwise("aten::log_sigmoid_forward")
+def log_sigmoid(b: LoweringBuilder, x: Value) -> tuple[Value, Value]:
+    """And e^-|x|, which the derivative uses."""
+    decay = b.exponential(b.negate(b.abs(x)))
+    return b.subtract(b.minimum(x, b.like(0, x)), b.log_plus_one(decay)), decay
+
+
+@pointwise("aten::log_sigmoid_backward", keep=("buffer",))
+def log_sigmoid_backward(b: LoweringBuilder, grad: Value, x: Value, buffer: Value) -> Value:
+    return b.multiply(grad, b.logistic(b.negate(x)))

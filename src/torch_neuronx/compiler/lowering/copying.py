@@ -1,0 +1,45 @@
+"""Copies, casts and fills: results that are the tensor's own values, or one value everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hlo.ir import Value
+from .context import LoweringBuilder
+from .registry import lowering
+
+
+@lowering("aten::clone", "aten::alias_copy", "aten::detach_copy", exact=True)
+def clone(b: LoweringBuilder, x: Value, memory_format: Any = None) -> Value:
+    return x
+
+
+@lowering("aten::_to_copy", exact=True)
+def to_copy(b: LoweringBuilder, x: Value, *options: Any) -> Value:
+    return b.cast(x, b.output.dtype)
+
+
+@lowering("aten::copy", exact=True, native=False)
+def copy(b: LoweringBuilder, target: Value, source: Value, non_blocking: bool) -> Value:
+    """Served by the device's own copy in eager, which also crosses devices."""
+    return b.broadcast(b.cast(source, b.output.dtype), b.output.shape)
+
+
+@lowering("aten::fill.Scalar", "aten::fill.Tensor", "aten::full_like", exact=True)
+def fill(b: LoweringBuilder, x: Value, value: Value | int | float | complex, *options: Any) -> Value:
+    return b.scalar(value, b.output.dtype, b.output.shape)
+
+
+@lowering("aten::zero", exact=True)
+def zero(b: LoweringBuilder, x: Value) -> Value:
+    return b.like(0, x)
+
+
+@lowering("aten::zeros_like", "aten::empty_like", exact=True)
+def zeros_like(b: LoweringBuilder, x: Value, *options: Any) -> Value:
+    return b.constant(0, b.output.dtype, b.output.shape)
+
+
+@lowering("aten::ones_like", exact=True)
+def ones_like(b: LoweringBuilder, x: Value, *options: Any) -> Value:
+    return b.constant(1, b.output.dtype, b.output.shape)

@@ -1,0 +1,20 @@
+"""Tells PyTorch's dispatcher which ops have native programs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from torch_neuronx import _C
+
+from ..compiler.lowering import registry
+from ..compiler.lowering.dtypes import float64_is_exact
+
+_FLAG_FLOAT64_EXACT = 1
+
+
+@cache
+def install_native_ops() -> None:
+    """Registers every overload that a lowering serves; once per process."""
+    _C._set_compile_flags(_FLAG_FLOAT64_EXACT if float64_is_exact() else 0)
+    for op in registry.variants():
+        _C._register_native_op(op.name, op.static_arguments)

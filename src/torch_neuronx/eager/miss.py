@@ -1,0 +1,186 @@
+"""A miss of the dispatcher's cache: what the call's program is, from the disk cache or the compiler."""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from torch_neuronx import _C
+
+from .. import compiler, envvars
+from ..compiler import cache
+from ..compiler.lowering import registry
+from ..compiler.lowering.call import Place, lower_call, map_tensors
+from ..compiler.lowering.dtypes import float64_is_exact, warn_float64_is_narrowed
+from ..compiler.lowering.node import meta_outputs
+from .tracking import count_disk_hit
+
+log = logging.getLogger("torch_neuronx.eager")
+
+
+class CompileError(RuntimeError):
+    """An op that has a lowering failed to compile, and falling back was not allowed."""
+
+
+def compile_call(op_name: str, arguments: Sequence[Any]) -> _C.EagerProgram | None:
+    """The program for ``op_name`` applied to ``arguments``, or None if it must fall back to the CPU.
+
+    ``arguments`` are the call's, in schema order, defaults included; a number given as a tensor is a Python number. An ``out=`` argument
+    of another size is resized here, with PyTorch's warning. Raises what the op's meta function raises (wrong shapes or dtypes), and
+    CompileError if the compiler fails while TORCH_NEURONX_FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS=1.
+    """
+    variant = registry.find(registry.overload(op_name))
+    if variant is None:
+        return None
+    try:
+        return _program(op_name, variant, arguments)
+    except NotImplementedError as reason:
+        log.info("%s: no native program for these arguments: %s", op_name, reason)
+        return None
+
+
+def _program(op_name: str, variant: registry.Variant, arguments: Sequence[Any]) -> _C.EagerProgram:
+    metas, host_scalars = _metas(arguments)
+    if not variant.lowering.exact and not float64_is_exact() and _has_float64(arguments):
+        warn_float64_is_narrowed()
+    key = _key(op_name, variant, metas, host_scalars)
+    stored = _load(key)
+    if stored is None:
+        _check_and_resize(variant, arguments, metas)
+        resized_key = _key(op_name, variant, metas, host_scalars)
+        if resized_key != key:
+            key, stored = resized_key, _load(resized_key)
+    if stored is not None:
+        count_disk_hit()
+        return _C.EagerProgram(*stored)
+    image, binding = _compile(op_name, variant, metas, host_scalars)
+    _store(key, image, binding)
+    return _C.EagerProgram(image, binding)
+
+
+def _metas(arguments: Sequence[Any]) -> tuple[list[Any], frozenset[Place]]:
+    """The arguments with meta tensors for tensors, one for each distinct tensor, and which of them are 0-d CPU tensors."""
+    by_identity: dict[tuple[Any, ...], torch.Tensor] = {}
+    host_scalars: set[Place] = set()
+
+    def meta(tensor: torch.Tensor, place: Place) -> torch.Tensor:
+        if tensor.device.type == "cpu":
+            host_scalars.add(place)
+            return torch.empty_strided((), (), dtype=tensor.dtype, device="meta")
+        identity = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg())
+        known = by_identity.get(identity) if tensor.numel() else None
+        if known is None:
+            known = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+            known = torch._conj(known) if tensor.is_conj() else known
+            known = torch._neg_view(known) if tensor.is_neg() else known
+            by_identity[identity] = known
+        return known
+
+    metas = map_tensors(arguments, meta)
+    return [None if isinstance(argument, torch.Generator) else argument for argument in metas], frozenset(host_scalars)
+
+
+def _has_float64(arguments: Sequence[Any]) -> bool:
+    wide = (torch.float64, torch.complex128)
+    found = False
+
+    def look(tensor: torch.Tensor, place: Place) -> None:
+        nonlocal found
+        found |= tensor.dtype in wide and tensor.device.type != "cpu"
+
+    map_tensors(arguments, look)
+    return found
+
+
+def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas: Sequence[Any]) -> None:
+    """Runs PyTorch's own checks on a call that writes into its arguments, and gives ``out=`` tensors the size they must have."""
+    schema = variant.op._schema
+    if not any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments):
+        return  # the lowering runs the functional overload's meta function itself
+    if variant.op.namespace != "aten":
+        return  # the device's own copy, whose arguments are checked already
+    meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)})
+    for argument, tensor, meta in zip(schema.arguments, arguments, metas, strict=True):
+        if argument.is_out and isinstance(tensor, torch.Tensor) and (tensor.shape != meta.shape or tensor.stride() != meta.stride()):
+            tensor.resize_(meta.shape)
+            tensor.as_strided_(meta.shape, meta.stride())
+
+
+def _compile(op_name: str, variant: registry.Variant, metas: Sequence[Any], host_scalars: frozenset[Place]) -> tuple[bytes, dict[str, Any]]:
+    """Lowers and compiles. A failure of either is a NotImplementedError, so that the op falls back, unless that was forbidden."""
+    call = None
+    try:
+        call = lower_call(variant, metas, host_scalars)
+        return compiler.compile_module(call.module, call.signature), asdict(call.binding)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        what = call.signature.text if call is not None else op_name
+        if call is None and _meta_fails(variant, metas):
+            raise
+        if envvars.FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS.get():
+            raise CompileError(f"{what} has a lowering but failed to compile: {error}") from error
+        log.warning("%s has a lowering but failed to compile and falls back to the CPU", what, exc_info=True)
+        warnings.warn(f"{what} failed to compile and falls back to the CPU: {error}", UserWarning, stacklevel=2)
+        raise NotImplementedError(f"it failed to compile: {error}") from error
+
+
+def _meta_fails(variant: registry.Variant, metas: Sequence[Any]) -> bool:
+    """Whether the call itself is wrong, as PyTorch's meta function says."""
+    arguments = variant.op._schema.arguments
+    try:
+        meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(arguments, metas, strict=True)})
+    except NotImplementedError:
+        return False
+    except Exception:
+        return True
+    return False
+
+
+def _key(op_name: str, variant: registry.Variant, metas: Sequence[Any], host_scalars: frozenset[Place]) -> str:
+    """Everything that the program depends on, as text."""
+    seen: dict[int, int] = {}
+
+    def describe(meta: torch.Tensor, place: Place) -> tuple[Any, ...]:
+        number = seen.setdefault(id(meta), len(seen))
+        flags = (meta.is_conj(), meta.is_neg(), place in host_scalars)
+        return (number, str(meta.dtype), tuple(meta.shape), meta.stride(), *flags)
+
+    described = map_tensors(metas, describe)
+    for position, argument in enumerate(variant.op._schema.arguments):
+        if argument.name not in variant.lowering.static:
+            described[position] = _kinds(described[position], str(argument.type))
+    return repr((op_name, described, float64_is_exact(), cache.compiler_fingerprint()))
+
+
+def _kinds(argument: Any, type_name: str) -> Any:
+    """Numbers that are passed at launch count by their kind only."""
+    if not any(name in type_name for name in ("number", "Tensor")):
+        return argument
+    if isinstance(argument, list):
+        return [_kinds(item, type_name) for item in argument]
+    return type(argument).__name__ if isinstance(argument, bool | int | float) else argument
+
+
+def _load(key: str) -> tuple[bytes, dict[str, Any]] | None:
+    store = cache.process_cache()
+    payload = store.get(key) if store is not None else None
+    if payload is None:
+        return None
+    (length,) = struct.unpack_from("<I", payload)
+    binding = json.loads(payload[4 : 4 + length])
+    return payload[4 + length :], binding
+
+
+def _store(key: str, image: bytes, binding: dict[str, Any]) -> None:
+    store = cache.process_cache()
+    if store is not None:
+        text = json.dumps(binding).encode()
+        store.put(key, struct.pack("<I", len(text)) + text + image)
