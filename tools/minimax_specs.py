@@ -39,9 +39,9 @@ def _erf_centre(name: str, degree: int, single: bool = False) -> Spec:
     )
 
 
-def _erf_tail(name: str, high: int, degree: int, single: bool = False) -> Spec:
+def _erf_tail(name: str, low: str, high: int, degree: int, single: bool = False) -> Spec:
     return Spec(
-        name, "-log(erfc x)", lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), (mpf("0.96875"), mpf(high)), degree, single
+        name, "-log(erfc x)", lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), (mpf(low), mpf(high)), degree, single
     )
 
 
@@ -111,9 +111,9 @@ SPECS = [
     _log_ratio("LOG_DOUBLE", 6),
     _odd("TANH_SINGLE", "tanh x", mp.tanh, mpf("0.6"), 5, single=True),
     _erf_centre("ERF_SINGLE", 6, single=True),
-    _erf_tail("ERF_TAIL_SINGLE", 4, 8, single=True),
+    _erf_tail("ERF_TAIL_SINGLE", "0.9375", 4, 8, single=True),
     _erf_centre("ERF_DOUBLE", 12),
-    _erf_tail("ERF_TAIL_DOUBLE", 6, 18),
+    _erf_tail("ERF_TAIL_DOUBLE", "0.96875", 6, 18),
     _odd("SINE_LITE", "sin x", mp.sin, mp.pi / 2, 4),
     _odd("SINE_DOUBLE", "sin x", mp.sin, mp.pi / 2, 7),
     _odd("SINH_SINGLE", "sinh x", mp.sinh, mpf(1), 3, single=True),

@@ -38,8 +38,7 @@ def _autoload() -> None:
         warnings.warn(f"the device 'neuron' is not available: {error}", stacklevel=2)
 
 
-import importlib.util
-if not _LOADED_BY_TORCH and importlib.util.find_spec("torch_neuronx._C") is not None:  # bring-up
+if not _LOADED_BY_TORCH:
     from torch_neuronx._registration import register
 
     register()

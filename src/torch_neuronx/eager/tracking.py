@@ -60,16 +60,14 @@ _disk_hits = 0
 
 def count_disk_hit() -> None:
     """Notes that a program came from the disk cache. Called with the GIL held."""
-    global _disk_hits  # noqa: PLW0603 - one counter of the process
+    global _disk_hits
     _disk_hits += 1
 
 
 def statistics() -> EagerStatistics:
     """Launches, cache misses and compile time of eager execution."""
     stats = _C._eager_stats()
-    return EagerStatistics(
-        stats["native"], stats["misses"], stats["programs"], stats["compile_seconds"], stats["fallbacks"], _disk_hits
-    )
+    return EagerStatistics(stats["native"], stats["misses"], stats["programs"], stats["compile_seconds"], stats["fallbacks"], _disk_hits)
 
 
 def _expanded(counts: dict[str, int]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from reference import check, run
+from lowering_reference import check, run
 from torch.testing import make_tensor
 
 aten = torch.ops.aten

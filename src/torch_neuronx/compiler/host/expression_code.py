@@ -6,7 +6,7 @@ Numbers that depend on a tensor's shape or strides never appear in the text; the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..hlo.ir import Value
@@ -43,11 +43,14 @@ class ExpressionCode:
     pointer_of: Callable[[Value], str]
     state_of: Callable[[Value], tuple[str, int]]
     known: dict[Expression, tuple[str, int]] = field(default_factory=dict)
+    # Expressions that were kept in a scratch array by an earlier loop, and how to read them back.
+    kept: dict[Expression, Callable[[], tuple[str, int]]] = field(default_factory=dict)
 
     def emit(self, root: Expression) -> str:
         """The register with the value of ``root``."""
-        for expression in walk([root], self.known):
-            self.known[expression] = self._emit(expression)
+        for expression in walk([root], self.known, self.kept):
+            read_back = self.kept.get(expression)
+            self.known[expression] = read_back() if read_back is not None else self._emit(expression)
         return self.known[root][0]
 
     def level(self, expression: Expression) -> int:
@@ -160,10 +163,3 @@ class ExpressionCode:
             with self.text.at(level):
                 pointer = self.text.define(f"getelementptr {type_}, ptr {pointer}, i64 {step}")
         return pointer, level
-
-
-def open_counter(register: str, text: KernelText) -> Counter:
-    """The counter of the loop that was just opened."""
-    return Counter(register, text.depth)
-
-

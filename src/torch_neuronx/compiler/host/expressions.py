@@ -92,8 +92,8 @@ def children(expression: Expression) -> Iterator[Expression]:
             return
 
 
-def walk(roots: Iterable[Expression], known: Container[Expression] = ()) -> list[Expression]:
-    """Every expression reachable from the roots, once, children first, without those in ``known`` and what only they need."""
+def walk(roots: Iterable[Expression], known: Container[Expression] = (), leaves: Container[Expression] = ()) -> list[Expression]:
+    """Every expression reachable from the roots, once, children first: without those in ``known``, and without what is below those in ``leaves``."""
     order: list[Expression] = []
     seen: set[Expression] = set()
     stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(list(roots))]
@@ -104,5 +104,17 @@ def walk(roots: Iterable[Expression], known: Container[Expression] = ()) -> list
         elif expression not in seen and expression not in known:
             seen.add(expression)
             stack.append((expression, True))
-            stack.extend((child, False) for child in children(expression) if child not in seen)
+            if expression not in leaves:
+                stack.extend((child, False) for child in children(expression) if child not in seen)
     return order
+
+
+def form_of(expression: Expression) -> Affine | None:
+    """The affine form that an expression evaluates itself, if any."""
+    match expression:
+        case Load():
+            return expression.address
+        case Position():
+            return expression.index
+        case _:
+            return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from .affine import Affine, Extents
-from .expressions import Check, Expression, Load, Position, walk
+from .expressions import Check, Expression, Load, form_of, walk
 
 # Two values with the same key are in the same memory.
 BufferKey = Callable[[Value], Hashable]
@@ -54,10 +54,9 @@ class Nest:
         """Every affine form that is evaluated."""
         yield from (store.address for store in self.stores)
         for expression in walk(self.roots()):
-            if isinstance(expression, Load):
-                yield expression.address
-            elif isinstance(expression, Position):
-                yield expression.index
+            form = form_of(expression)
+            if form is not None:
+                yield form
 
     def loads(self) -> list[Load]:
         return [expression for expression in walk(self.roots()) if isinstance(expression, Load)]

@@ -13,11 +13,11 @@ from math import prod
 from ..hlo.ir import Value
 from . import vector_math
 from .cost import LAUNCH_NANOSECONDS, element_cost
-from .expression_code import Counter, ExpressionCode, open_counter
+from .expression_code import Counter, ExpressionCode
 from .expressions import Check
 from .kernel import BufferKey, Kernel, Nest
 from .llvm_text import KernelText
-from .schedule import Schedule, memory_order, schedule_loops
+from .schedule import memory_order, schedule_loops
 from .target import Target
 
 
@@ -46,12 +46,11 @@ def emit_pointwise(nest: Nest, key: BufferKey, messages: list[str], target: Targ
     text = KernelText()
     buffers = Buffers(text, key)
     code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, _no_state)
-    with row_loop(code, schedule.extents[:-1]) if len(schedule.extents) > 1 else _nothing():
-        with _inner_loop(code, schedule):
-            write_checks(code, nest.checks, messages)
-            registers = [code.emit(store.expression) for store in nest.stores]
-            for store, register in zip(nest.stores, registers):
-                code.store(store.value, store.address, register)
+    with _elements(code):
+        write_checks(code, nest.checks, messages)
+        registers = [code.emit(store.expression) for store in nest.stores]
+        for store, register in zip(nest.stores, registers):
+            code.store(store.value, store.address, register)
     range_ = prod(schedule.extents[:-1]) if len(schedule.extents) > 1 else schedule.size
     cost = schedule.size * element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores)) + LAUNCH_NANOSECONDS
     return finish_kernel(text, buffers, range_, cost, target)
@@ -64,9 +63,8 @@ def finish_kernel(text: KernelText, buffers: Buffers, range_: int, cost: float, 
 
 
 @contextmanager
-def row_loop(code: ExpressionCode, extents: Sequence[int]) -> Iterator[None]:
-    """The parallel loop over rows [begin, end), which opens the first ``len(extents)`` loops of the schedule."""
-    text = code.text
+def row_loop(text: KernelText, extents: Sequence[int]) -> Iterator[list[Counter]]:
+    """The parallel loop over rows [begin, end) of the space of ``extents``. Yields one counter per extent."""
     sizes = [text.param(extent) for extent in extents]
     starts, rest = [""] * len(extents), "%begin"
     for loop in reversed(range(1, len(extents))):
@@ -75,21 +73,41 @@ def row_loop(code: ExpressionCode, extents: Sequence[int]) -> Iterator[None]:
     starts[0] = rest
     with text.loop("%begin", "%end"):
         following = [f"%{text.fresh('d')}" for _ in extents]
-        for loop, (start, next_) in enumerate(zip(starts, following)):
-            code.counters[loop] = open_counter(text.carried("i64", start, next_), text)
-        yield
+        counters = [Counter(text.carried("i64", start, next_), text.depth) for start, next_ in zip(starts, following)]
+        yield counters
         carry = "true"
         for loop in reversed(range(len(extents))):
-            counter = code.counters[loop]
-            assert counter is not None
-            stepped = text.define(f"add nuw nsw i64 {counter.register}, {text.define(f'zext i1 {carry} to i64')}")
+            stepped = text.define(f"add nuw nsw i64 {counters[loop].register}, {text.define(f'zext i1 {carry} to i64')}")
             if loop > 0:
                 carry = text.define(f"icmp eq i64 {stepped}, {sizes[loop]}")
                 text.do(f"{following[loop]} = select i1 {carry}, i64 0, i64 {stepped}")
             else:
                 text.do(f"{following[loop]} = add i64 {stepped}, 0")
+
+
+@contextmanager
+def rows(code: ExpressionCode, loops: Sequence[int]) -> Iterator[None]:
+    """Opens the given loops of the schedule as the parallel range; without any, the body runs once."""
+    if not loops:
+        yield
+        return
+    with row_loop(code.text, [code.schedule.extents[loop] for loop in loops]) as counters:
+        for loop, counter in zip(loops, counters):
+            code.counters[loop] = counter
+        yield
+        code.close(code.text.depth)
+        for loop in loops:
             code.counters[loop] = None
-        code.close(text.depth)
+
+
+@contextmanager
+def inner_loop(code: ExpressionCode, loop: int, begin: str, end: str) -> Iterator[None]:
+    """Opens one loop of the schedule over [begin, end)."""
+    with code.text.loop(begin, end) as register:
+        code.counters[loop] = Counter(register, code.text.depth)
+        yield
+        code.close(code.text.depth)
+        code.counters[loop] = None
 
 
 def write_checks(code: ExpressionCode, checks: Sequence[Check], messages: list[str]) -> None:
@@ -107,22 +125,17 @@ def write_checks(code: ExpressionCode, checks: Sequence[Check], messages: list[s
 
 
 @contextmanager
-def _inner_loop(code: ExpressionCode, schedule: Schedule) -> Iterator[None]:
-    text = code.text
-    if not schedule.extents:
+def _elements(code: ExpressionCode) -> Iterator[None]:
+    """Opens all loops of the schedule."""
+    loops = len(code.schedule.extents)
+    if loops == 0:
         yield
-        return
-    bounds = ("%begin", "%end") if len(schedule.extents) == 1 else ("0", text.param(schedule.extents[-1]))
-    with text.loop(*bounds) as register:
-        code.counters[-1] = Counter(register, text.depth)
-        yield
-        code.close(text.depth)
-        code.counters[-1] = None
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+    elif loops == 1:
+        with inner_loop(code, 0, "%begin", "%end"):
+            yield
+    else:
+        with rows(code, range(loops - 1)), inner_loop(code, loops - 1, "0", code.text.param(code.schedule.extents[-1])):
+            yield
 
 
 def _no_state(value: Value) -> tuple[str, int]:

@@ -11,6 +11,7 @@ import torch
 from ..hlo.ir import Value
 from ..hlo.types import DType
 from .context import LoweringBuilder
+from .precision import widened
 from .registry import lowering
 
 Dims = int | Sequence[int] | None
@@ -23,11 +24,6 @@ def all_dims(x: Value, dim: Dims) -> tuple[int, ...]:
         return ()
     given = (dim,) if isinstance(dim, int) else tuple(dim or range(rank))
     return tuple(sorted(axis % rank for axis in given))
-
-
-def wide(b: LoweringBuilder, x: Value) -> Value:
-    """float16 and bfloat16 as float32."""
-    return b.cast(x, DType.F32) if x.dtype in (DType.F16, DType.BF16) else x
 
 
 def reduced(b: LoweringBuilder, x: Value, kind: str, dims: tuple[int, ...], keepdim: bool) -> Value:
@@ -49,7 +45,7 @@ def counted(x: Value, dims: tuple[int, ...]) -> int:
 def _accumulated(b: LoweringBuilder, x: Value) -> Value:
     """The input of a sum or product: integers in the result's dtype, half precision in float32."""
     target = b.output.dtype
-    return wide(b, b.cast(x, target) if target.is_integer or target.is_complex else b.cast(wide(b, x), _float_of(target)))
+    return widened(b, b.cast(x, target) if target.is_integer or target.is_complex else b.cast(widened(b, x), _float_of(target)))
 
 
 def _float_of(dtype: DType) -> DType:
@@ -170,7 +166,7 @@ def count_nonzero(b: LoweringBuilder, x: Value, dim: Dims = None) -> Value:
 
 def moments(b: LoweringBuilder, x: Value, dims: tuple[int, ...], correction: float | None) -> tuple[Value, Value]:
     """Variance and mean with kept dimensions, in two passes: the mean first, then the mean of squared distances from it."""
-    x = wide(b, x)
+    x = widened(b, x)
     count = counted(x, dims)
     total = reduced(b, x, "add", dims, True)
     center = b.divide(total, b.like(count, total))
@@ -232,12 +228,12 @@ def _zeros(b: LoweringBuilder) -> Value:
 @lowering("aten::linalg_vector_norm", static=("ord",))
 def linalg_vector_norm(b: LoweringBuilder, x: Value, order: float, dim: Dims, keepdim: bool, dtype: torch.dtype | None) -> Value:
     x = b.cast(x, b.dtype(dtype)) if dtype is not None else x
-    return vector_norm(b, wide(b, x), float(order), all_dims(x, dim), keepdim)
+    return vector_norm(b, widened(b, x), float(order), all_dims(x, dim), keepdim)
 
 
 @lowering("aten::norm.Scalar", "aten::norm.ScalarOpt_dim", static=("p",))
 def norm(b: LoweringBuilder, x: Value, order: float | None, dim: Dims = None, keepdim: bool = False) -> Value:
-    return vector_norm(b, wide(b, x), 2.0 if order is None else float(order), all_dims(x, dim), keepdim)
+    return vector_norm(b, widened(b, x), 2.0 if order is None else float(order), all_dims(x, dim), keepdim)
 
 
 @lowering("aten::norm.ScalarOpt_dim_dtype", static=("p",))
@@ -248,7 +244,7 @@ def norm_dtype(b: LoweringBuilder, x: Value, order: float | None, dim: Dims, kee
 @lowering("aten::logsumexp")
 def logsumexp(b: LoweringBuilder, x: Value, dim: Dims, keepdim: bool) -> Value:
     """Shifted by the largest element, unless that is infinite."""
-    x = wide(b, x) if x.dtype.is_float or x.dtype.is_complex else b.cast(x, b.output.dtype)
+    x = widened(b, x) if x.dtype.is_float or x.dtype.is_complex else b.cast(x, b.output.dtype)
     dims = all_dims(x, dim)
     if counted(x, dims) == 0:
         return b.constant(-math.inf, b.output.dtype, b.output.shape)

@@ -7,7 +7,7 @@ import torch
 from ..hlo.ir import Value
 from ..hlo.types import DType
 from .context import LoweringBuilder
-from .reduction import wide
+from .precision import widened
 from .registry import lowering
 
 
@@ -17,12 +17,12 @@ def scanned(b: LoweringBuilder, x: Value, kind: str, dim: int) -> Value:
 
 @lowering("aten::cumsum")
 def cumsum(b: LoweringBuilder, x: Value, dim: int, dtype: torch.dtype | None) -> Value:
-    return scanned(b, wide(b, b.cast(x, b.output.dtype)), "add", dim)
+    return scanned(b, widened(b, b.cast(x, b.output.dtype)), "add", dim)
 
 
 @lowering("aten::cumprod")
 def cumprod(b: LoweringBuilder, x: Value, dim: int, dtype: torch.dtype | None) -> Value:
-    return scanned(b, wide(b, b.cast(x, b.output.dtype)), "multiply", dim)
+    return scanned(b, widened(b, b.cast(x, b.output.dtype)), "multiply", dim)
 
 
 @lowering("aten::cummax", exact=True)
@@ -54,7 +54,7 @@ def logcumsumexp(b: LoweringBuilder, x: Value, dim: int) -> Value:
     """The logarithm of the running sum of exponentials, by pairwise doubling so that nothing overflows."""
     if not x.shape:
         return x
-    x = wide(b, x)
+    x = widened(b, x)
     axis = dim % len(x.shape)
     step = 1
     while step < x.shape[axis]:

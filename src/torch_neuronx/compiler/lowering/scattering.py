@@ -8,7 +8,7 @@ from ..hlo.ir import Value
 from ..hlo.types import DType
 from .context import LoweringBuilder
 from .indexing import at_least_1d, flat, flat_positions, out_of_range, put_along, wrapped
-from .reduction import wide
+from .precision import widened
 from .registry import lowering
 
 # PyTorch's names of reductions → scatter kinds; mean is a sum and a count.
@@ -49,22 +49,22 @@ def scatter_value(b: LoweringBuilder, x: Value, dim: int, index: Value, value: V
 
 @lowering("aten::scatter_add")
 def scatter_add(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value) -> Value:
-    return _scatter(b, wide(b, x), dim, index, source, "add")
+    return _scatter(b, widened(b, x), dim, index, source, "add")
 
 
 @lowering("aten::scatter.reduce")
 def scatter_reduce(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str) -> Value:
-    return _scatter(b, wide(b, x), dim, index, source, _KINDS[reduce])
+    return _scatter(b, widened(b, x), dim, index, source, _KINDS[reduce])
 
 
 @lowering("aten::scatter.value_reduce")
 def scatter_reduce_value(b: LoweringBuilder, x: Value, dim: int, index: Value, value: Value | int | float | complex, reduce: str) -> Value:
-    return _scatter(b, wide(b, x), dim, index, b.scalar(value, x.dtype), _KINDS[reduce])
+    return _scatter(b, widened(b, x), dim, index, b.scalar(value, x.dtype), _KINDS[reduce])
 
 
 @lowering("aten::scatter_reduce.two")
 def scatter_reduce_two(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool) -> Value:
-    x = wide(b, x)
+    x = widened(b, x)
     start = x if include_self else _scatter(b, x, dim, index, _identity(b, x, reduce), "set")
     total = _scatter(b, start, dim, index, source, _KINDS[reduce])
     if reduce != "mean":
@@ -111,7 +111,7 @@ def _put_slices(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Va
 
 @lowering("aten::index_add")
 def index_add(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Value | int | float) -> Value:
-    x = wide(b, x)
+    x = widened(b, x)
     source = b.cast(source, x.dtype)
     return _put_slices(b, x, dim, index, b.multiply(source, b.scalar(alpha, x.dtype, source.shape)), "add")
 
@@ -129,7 +129,7 @@ def index_fill(b: LoweringBuilder, x: Value, dim: int, index: Value, value: Valu
 
 @lowering("aten::index_reduce")
 def index_reduce(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool) -> Value:
-    x = wide(b, x)
+    x = widened(b, x)
     start = x if include_self else _put_slices(b, x, dim, index, _identity(b, x, reduce), "set")
     total = _put_slices(b, start, dim, index, source, _KINDS[reduce])
     if reduce != "mean":

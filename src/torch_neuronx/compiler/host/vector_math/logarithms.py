@@ -16,25 +16,41 @@ _SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCC}
 
 
 def log(x: Value) -> Value:
-    """Natural logarithm. Error < 0.9 ulp (f32, polynomial of degree 11), < 0.9 ulp (f64, series in f/(2+f))."""
-    form = format_of(x)
-    denormal = x < form.smallest_normal
-    lift = form.mantissa_bits + 1
-    k, f = split(select(denormal, x * 2.0**lift, x))
-    k = k - select(denormal, k.constant(lift), 0)
+    """Natural logarithm. Error < 0.9 ulp: a polynomial of degree 11 in f (f32), a series in f/(2+f) (f64)."""
+    k, f = split_any(x)
     result = log_of_parts(integer_to_float(k, x), f)
     return select(x > 0.0, select(x < INFINITY, result, x), select(x.equals(0.0), x.constant(-INFINITY), NAN))
 
 
 def log_plus_one(x: Value) -> Value:
-    """log(1 + x). k comes from the rounded 1 + x, but f = 2^-k x + (2^-k - 1) is rounded once from x itself. Error < 1.1 ulp."""
+    """log(1 + x). Error < 1.4 ulp."""
+    result = with_sign_of(log_of_one_plus(x), x)
+    return select(x > -1.0, select(x < INFINITY, result, x), select(x.equals(-1.0), x.constant(-INFINITY), NAN))
+
+
+def log_of_one_plus(x: Value, low: Value | None = None, doublings: Value | None = None) -> Value:
+    """log((1 + x + low) 2^doublings) for finite x > -1. k comes from the rounded 1 + x, but f = 2^-k x + (2^-k - 1) is rounded once from x itself."""
     form = format_of(x)
     k, f_rounded = split(x + 1.0)
     scale = power_of_two(-k, x)
+    f_exact = fma(x, scale, scale - 1.0)
+    if low is not None:
+        f_exact = fma(low, scale, f_exact)
     # Above 2^(mantissa + 2), adding 1 changes nothing that matters, and 2^-k need not be normal.
-    f = select(x > 2.0 ** (form.mantissa_bits + 2), f_rounded, fma(x, scale, scale - 1.0))
-    result = with_sign_of(log_of_parts(integer_to_float(k, x), f), x)
-    return select(x > -1.0, select(x < INFINITY, result, x), select(x.equals(-1.0), x.constant(-INFINITY), NAN))
+    f = select(x > 2.0 ** (form.mantissa_bits + 2), f_rounded, f_exact)
+    return log_of_parts(integer_to_float(k if doublings is None else k + doublings, x), f)
+
+
+def log_lite(x: Value) -> Value:
+    """log of a double >= 1e-300 with a relative error of 2^-37; infinity and nan are returned."""
+    k, f = split(x)
+    return select(x < INFINITY, _log_of_parts_double(integer_to_float(k, x), f, c.LOG_LITE), x)
+
+
+def log_finite(x: Value) -> Value:
+    """log of a positive normal finite double, to full precision."""
+    k, f = split(x)
+    return log_of_parts(integer_to_float(k, x), f)
 
 
 def split(x: Value) -> tuple[Value, Value]:
@@ -45,6 +61,15 @@ def split(x: Value) -> tuple[Value, Value]:
     return k, (x.bits() - (k << form.mantissa_bits)).as_float() - 1.0
 
 
+def split_any(x: Value) -> tuple[Value, Value]:
+    """``split`` for denormals too."""
+    form = format_of(x)
+    denormal = x < form.smallest_normal
+    lift = form.mantissa_bits + 1
+    k, f = split(select(denormal, x * 2.0**lift, x))
+    return k - select(denormal, k.constant(lift), 0), f
+
+
 def integer_to_float(k: Value, like: Value) -> Value:
     """A small integer as a floating-point number of ``like``'s type, without a 64-bit conversion, which AVX2 lacks."""
     form = format_of(like)
@@ -53,29 +78,12 @@ def integer_to_float(k: Value, like: Value) -> Value:
 
 def log_of_parts(k: Value, f: Value) -> Value:
     """k ln2 + log(1 + f), k a floating-point integer."""
+    if f.type == "double":
+        return _log_of_parts_double(k, f, c.LOG_DOUBLE)
     form = format_of(f)
-    if f.type == "float":
-        square = f * f
-        tail = fma(k, form.ln2_low, polynomial(f, c.LOG_SINGLE) * (square * f))
-        return fma(k, form.ln2_high, fma(square, -0.5, tail) + f)
-    return _log_of_parts_double(k, f, c.LOG_DOUBLE)
-
-
-def log_of_parts_lite(k: Value, f: Value) -> Value:
-    """``log_of_parts`` in double with a relative error of 2^-37, for results that are rounded to float."""
-    return _log_of_parts_double(k, f, c.LOG_LITE)
-
-
-def log_lite(x: Value) -> Value:
-    """log of a double >= 1e-300 with a relative error of 2^-37; infinity and nan are returned."""
-    k, f = split(x)
-    return select(x < INFINITY, log_of_parts_lite(integer_to_float(k, x), f), x)
-
-
-def log_finite(x: Value) -> Value:
-    """log of a positive normal finite double, to full precision."""
-    k, f = split(x)
-    return log_of_parts(integer_to_float(k, x), f)
+    square = f * f
+    tail = fma(k, form.ln2_low, polynomial(f, c.LOG_SINGLE) * (square * f))
+    return fma(k, form.ln2_high, fma(square, -0.5, tail) + f)
 
 
 def _log_of_parts_double(k: Value, f: Value, coefficients: Sequence[float]) -> Value:

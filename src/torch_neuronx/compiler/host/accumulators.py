@@ -1,0 +1,71 @@
+"""Running results of reductions: identity, combination and final value.
+
+Sums of floating-point numbers are blocked: a block is summed in registers in the type of the elements (f32 for bf16 and f16), with as many partial sums as
+the vectoriser likes, and blocks are added up in f64. The error is that of summing one block, for any length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..hlo.types import DType
+from . import scalar_code
+from .kernel import Reduction
+from .llvm_text import KernelText
+from .nests import identity
+
+# Elements of one block along a row. Vectorised, each of 64 partial sums adds up 32 of them.
+ROW_BLOCK = 2048
+# Rows of one block, for sums down columns.
+COLUMN_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A reduction's type of partial results (``block``) and of the running result over blocks (``total``; equal if it is not blocked)."""
+
+    kind: str
+    dtype: DType
+    block: str
+    total: str
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.block != self.total
+
+    def identity(self, type_: str) -> str:
+        value = identity(self.kind, self.dtype)
+        return scalar_code.literal(value, DType.F64 if type_ == "double" else self.dtype)
+
+    def combine(self, text: KernelText, accumulated: str, element: str) -> str:
+        """One more element (or partial result) of the ``block`` type."""
+        emitter = text.emitter
+        match self.kind, self.block:
+            case "add" | "or", "i1":
+                return text.define(f"or i1 {accumulated}, {element}")
+            case "multiply" | "and", "i1":
+                return text.define(f"and i1 {accumulated}, {element}")
+            case ("add" | "multiply"), ("float" | "double"):
+                # Only the order of accumulation is free, not what is accumulated.
+                return text.define(f"f{_MNEMONIC[self.kind]} reassoc {self.block} {accumulated}, {element}")
+            case ("maximum" | "minimum"), _:
+                return scalar_code.extremum(emitter, self.kind, self.dtype, accumulated, element)
+            case _:
+                return text.define(f"{_MNEMONIC[self.kind]} {self.block} {accumulated}, {element}")
+
+    def add_block(self, text: KernelText, total: str, block: str) -> str:
+        return text.define(f"fadd double {total}, {text.define(f'fpext float {block} to double')}")
+
+    def finish(self, text: KernelText, total: str) -> str:
+        """The register of the result."""
+        narrow = text.define(f"fptrunc double {total} to float") if self.is_blocked else total
+        return scalar_code.round_register(text.emitter, self.dtype, narrow)
+
+
+_MNEMONIC = {"add": "add", "multiply": "mul", "and": "and", "or": "or"}
+
+
+def accumulator_of(reduction: Reduction) -> Accumulator:
+    dtype = reduction.value.dtype
+    type_ = scalar_code.register_type(dtype)
+    return Accumulator(reduction.kind, dtype, type_, "double" if reduction.kind == "add" and type_ == "float" else type_)
