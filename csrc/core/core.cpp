@@ -31,6 +31,18 @@ void mark_forked_child() {
   }
 }
 
+// Errors that no synchronisation will raise any more.
+void report_errors(Executor& executor, int index) {
+  for (;;) {
+    try {
+      executor.throw_first_error();
+      return;
+    } catch (const CommandError& error) {
+      std::fprintf(stderr, "neuron:%d: an error was never raised, as nothing synchronized after it: %s\n", index, error.what());
+    }
+  }
+}
+
 }  // namespace
 
 void throw_forked_child() {
@@ -159,6 +171,7 @@ void shutdown() {
   // Queues of different cores wait for each other, so none stops before all are closed.
   for (Core* core : started) core->state_->executor.close();
   for (Core* core : started) core->state_->executor.stop();
+  for (Core* core : started) report_errors(core->state_->executor, core->index());
 }
 
 }  // namespace neuron

@@ -1,14 +1,14 @@
 // What an executable is made of, and the parts that read and run it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,23 +17,26 @@
 
 namespace neuron {
 
-// The tensor list of a library step with room for the data pointers of one run. One is kept for the next run.
+// Copies of a library step's tensors, with room for the data pointers of one run; kept from run to run, as many as run at once.
 class TensorLists {
  public:
-  TensorLists() = default;
-  ~TensorLists() { delete spare_.load(std::memory_order_relaxed); }
-  TensorLists(const TensorLists&) = delete;
-  TensorLists& operator=(const TensorLists&) = delete;
-
   using List = std::vector<LibraryTensor>;
+
   std::unique_ptr<List> take(const List& tensors) {
-    std::unique_ptr<List> list(spare_.exchange(nullptr, std::memory_order_acq_rel));
-    return list != nullptr ? std::move(list) : std::make_unique<List>(tensors);
+    std::lock_guard lock(mutex_);
+    if (spare_.empty()) return std::make_unique<List>(tensors);
+    auto list = std::move(spare_.back());
+    spare_.pop_back();
+    return list;
   }
-  void give_back(std::unique_ptr<List> list) { delete spare_.exchange(list.release(), std::memory_order_acq_rel); }
+  void give_back(std::unique_ptr<List> list) {
+    std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(list));
+  }
 
  private:
-  std::atomic<List*> spare_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<List>> spare_;
 };
 
 struct Executable::Contents {

@@ -20,9 +20,6 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::atomic<void (*)(int)> thread_count_setter = nullptr;
 
-// The executor whose command this thread runs now.
-thread_local const Executor* running_here = nullptr;
-
 template <typename... Cases>
 struct Match : Cases... {
   using Cases::operator()...;
@@ -46,7 +43,6 @@ bool watch(Queue& queue, Executor* executor, std::uint64_t position) {
 }
 
 void notify_watchers(Queue& queue) {
-  if (!queue.watched.load()) return;
   std::vector<Executor*> watchers;
   {
     std::lock_guard lock(queue.watch_mutex);
@@ -65,6 +61,8 @@ bool is_serial(const Command& command) {
 
 }  // namespace
 
+thread_local constinit const Executor* Executor::running_here_ = nullptr;
+
 std::int64_t steady_nanoseconds() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -80,7 +78,7 @@ std::string failure_text(const std::string& name, const std::string& signature, 
 
 void Executor::wait(Queue& queue, std::uint64_t position) {
   if (queue.has_completed(position)) return;
-  if (running_here == this) {
+  if (running_here_ == this) {
     throw InvalidArgument("a command of neuron:" + std::to_string(core_) + " cannot wait for the commands behind it");
   }
   std::unique_lock lock(mutex_);
@@ -239,14 +237,16 @@ void Executor::run_head(Queue& queue, std::unique_lock<std::mutex>& lock) {
   }
   queue.completed.store(queue.completed.load(std::memory_order_relaxed) + 1);
   if (waiters_ > 0) done_.notify_all();
-  lock.unlock();
-  notify_watchers(queue);
-  lock.lock();
+  if (queue.watched.load()) {
+    lock.unlock();
+    notify_watchers(queue);
+    lock.lock();
+  }
 }
 
 // Also destroys what the command holds, so that memory is free when its completion is seen.
 void Executor::run(Command& command, Queue& queue) noexcept {
-  const Executor* const outer = std::exchange(running_here, this);
+  running_here_ = this;
   const MemoryAccess access;
   std::visit(Match{[&](Launch& launch) {
                      set_threads(launch.threads);
@@ -266,7 +266,7 @@ void Executor::run(Command& command, Queue& queue) noexcept {
                    },
                    [](auto&) {}},
              command.action);
-  running_here = outer;
+  running_here_ = nullptr;
 }
 
 // The setting belongs to the core's thread; a helping thread runs serial commands only.

@@ -15,8 +15,12 @@
 
 namespace neuron {
 
-// Inline execution pays off below this estimate: handing a command to a parked thread costs more (see benchmarks/runtime_handoff.cpp).
-inline constexpr std::uint64_t kInlineNanoseconds = 20'000;
+// Serial commands up to this estimate run on the submitting thread when the core is idle. Measured (benchmarks/runtime_handoff.cpp, two
+// processors): an inline launch costs 15 ns beyond its kernel; waking the parked thread costs the submitting one 5 to 7 us when the other
+// processor idles. So up to 5 us inline is never slower, and with 10 us of work a host that has 3 us or more of its own to do per command gains.
+// The thread parks without spinning: 20 us of spinning won 1 us per command in a stream of 10 us gaps, and doubled the processor time of such a
+// stream, at the cost of the intra-op team.
+inline constexpr std::uint64_t kInlineNanoseconds = 5'000;
 
 class Executor {
  public:
@@ -24,9 +28,16 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // True if the core is idle: the caller runs one command of the queue now, then calls end_inline.
-  bool begin_inline(const Queue& queue) noexcept { return queue.idle() && running_.try_lock(); }
-  void end_inline() noexcept { running_.unlock(); }
+  // True if the core is idle and the queue empty: the caller runs one command of the queue now, then calls end_inline.
+  bool begin_inline(const Queue& queue) noexcept {
+    if (!queue.idle() || running_here_ == this || !running_.try_lock()) return false;
+    running_here_ = this;
+    return true;
+  }
+  void end_inline() noexcept {
+    running_here_ = nullptr;
+    running_.unlock();
+  }
 
   // Appends a command that fill(Command&) writes; it may find the vectors of an earlier launch to reuse. Returns its position.
   // Throws InvalidArgument once closed.
@@ -58,6 +69,9 @@ class Executor {
   void run_head(Queue& queue, std::unique_lock<std::mutex>& lock);
   void run(Command& command, Queue& queue) noexcept;
   void set_threads(int threads);
+
+  // The executor whose command this thread runs now. Initial-exec: the launch path reads it, and the extension needs only these 8 bytes.
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit const Executor* running_here_;
 
   const int core_;
   std::mutex running_;  // held by whoever runs a command. Lock order: before mutex_, or by try_lock

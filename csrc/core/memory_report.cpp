@@ -48,17 +48,18 @@ std::string Allocator::State::out_of_memory_text(std::size_t requested) const {
   if (memory_fraction < 1.0) text += " The process may use " + readable(limit()) + " (memory fraction " + fraction + ").";
   text += " The cache was freed and the request tried again.";
   if (requested <= capacity - reserved && requested > room) {
-    text += " Raise torch.neuron.set_per_process_memory_fraction (now " + std::string(fraction) + ").";
-  } else if (requested <= room) {
-    text +=
-        " The host refused to commit the memory: it needs more memory or a higher limit (ulimit -v), or TORCH_NEURONX_DEVICE_MEMORY is too "
-        "high for it.";
-  } else if (idle >= requested) {
-    text +=
-        " The reserved memory is fragmented: free tensors that keep segments alive, then call torch.neuron.empty_cache(), and allocate the "
-        "largest tensors first.";
+    return text + " Raise torch.neuron.set_per_process_memory_fraction (now " + fraction + ").";
   }
-  return text + " Otherwise free tensors, use a smaller batch, or raise TORCH_NEURONX_DEVICE_MEMORY (now " + readable(capacity) + ").";
+  if (requested <= room) {
+    return text +
+           " The host refused to commit the memory: it has too little, or its limits (ulimit -v, overcommit) are too low for "
+           "TORCH_NEURONX_DEVICE_MEMORY (now " +
+           readable(capacity) + ").";
+  }
+  if (idle >= requested) {
+    text += " The reserved memory is fragmented: allocate the largest tensors first, or free tensors and call torch.neuron.empty_cache().";
+  }
+  return text + " Free tensors, use a smaller batch, or raise TORCH_NEURONX_DEVICE_MEMORY (now " + readable(capacity) + ").";
 }
 
 }  // namespace neuron

@@ -51,15 +51,15 @@ inline bool contains(const std::string& text, const std::string& part) { return 
 
 }  // namespace check
 
-#define TEST(name)                                               \
-  static void name();                                            \
+#define TEST(name)                                                   \
+  static void name();                                                \
   static const check::Registration registration_##name(#name, name); \
   static void name()
 
 #define CHECK(condition) \
   if (!(condition)) check::fail(__FILE__, __LINE__, #condition)
 #define CHECK_EQUAL(a, b) check::equal((a), (b), #a " == " #b, __FILE__, __LINE__)
-#define CHECK_CONTAINS(text, part)                                                                        \
+#define CHECK_CONTAINS(text, part)                                       \
   if (const std::string text_ = (text); !check::contains(text_, (part))) \
   check::fail(__FILE__, __LINE__, "'" + text_ + "' does not contain '" + (part) + "'")
 #define THROWN(Error, expression) check::thrown<Error>([&] { (void)(expression); }, #expression, __FILE__, __LINE__)

@@ -110,22 +110,22 @@ inline std::vector<std::byte> Image::encode() const {
 
 namespace machine_code {
 
-// int32 kernel(char* const* buffers [rdi], const int64_t* params [rsi], const uint64_t* scalars [rdx], int64_t begin [rcx], int64_t end [r8]):
-// for i in [begin, end): int32 buffers[1][i] = int32 buffers[0][i] + int32 params[0]
+// int32 kernel(char* const* buffers [rdi], const int64_t* params [rsi], const uint64_t* scalars [rdx], int64_t begin [rcx], int64_t end
+// [r8]): for i in [begin, end): int32 buffers[1][i] = int32 buffers[0][i] + int32 params[0]
 inline const std::vector<std::uint8_t> kAddParam = {
-    0x48, 0x8B, 0x07,              // mov rax, [rdi]
-    0x48, 0x8B, 0x7F, 0x08,        // mov rdi, [rdi + 8]
-    0x48, 0x8B, 0x36,              // mov rsi, [rsi]
-    0x4C, 0x39, 0xC1,              // cmp rcx, r8
-    0x7D, 0x10,                    // jge done
-    0x8B, 0x14, 0x88,              // loop: mov edx, [rax + 4 rcx]
-    0x01, 0xF2,                    // add edx, esi
-    0x89, 0x14, 0x8F,              // mov [rdi + 4 rcx], edx
-    0x48, 0xFF, 0xC1,              // inc rcx
-    0x4C, 0x39, 0xC1,              // cmp rcx, r8
-    0x7C, 0xF0,                    // jl loop
-    0x31, 0xC0,                    // done: xor eax, eax
-    0xC3,                          // ret
+    0x48, 0x8B, 0x07,        // mov rax, [rdi]
+    0x48, 0x8B, 0x7F, 0x08,  // mov rdi, [rdi + 8]
+    0x48, 0x8B, 0x36,        // mov rsi, [rsi]
+    0x4C, 0x39, 0xC1,        // cmp rcx, r8
+    0x7D, 0x10,              // jge done
+    0x8B, 0x14, 0x88,        // loop: mov edx, [rax + 4 rcx]
+    0x01, 0xF2,              // add edx, esi
+    0x89, 0x14, 0x8F,        // mov [rdi + 4 rcx], edx
+    0x48, 0xFF, 0xC1,        // inc rcx
+    0x4C, 0x39, 0xC1,        // cmp rcx, r8
+    0x7C, 0xF0,              // jl loop
+    0x31, 0xC0,              // done: xor eax, eax
+    0xC3,                    // ret
 };
 
 // return int32 params[0]

@@ -48,7 +48,7 @@ void check_device(c10::DeviceIndex index) {
 
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
   const auto previous = detail::current_device;
-  if (index >= 0 && index != previous) {
+  if (index != kCurrentDevice && index != previous) {
     check_device(index);
     detail::current_device = index;
   }
@@ -56,7 +56,7 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
 }
 
 c10::DeviceIndex device_or_current(c10::DeviceIndex index) {
-  if (index < 0) return current_device();
+  if (index == kCurrentDevice) return current_device();
   check_device(index);
   return index;
 }

@@ -11,6 +11,8 @@
 namespace neuron::torch_face {
 
 inline constexpr c10::DeviceType kNeuron = c10::DeviceType::PrivateUse1;
+// PyTorch's index for a device that was given without one. Other negative indices are errors: "neuron:200" arrives as −56.
+inline constexpr c10::DeviceIndex kCurrentDevice = -1;
 
 namespace detail {
 extern constinit thread_local c10::DeviceIndex current_device;
@@ -27,10 +29,10 @@ void check_device(c10::DeviceIndex index);
 // The calling thread's current device; 0 unless set.
 inline c10::DeviceIndex current_device() noexcept { return detail::current_device; }
 
-// Makes `index` the calling thread's current device and returns the previous one. A negative index changes nothing.
+// Makes `index` the calling thread's current device and returns the previous one. kCurrentDevice changes nothing.
 c10::DeviceIndex exchange_device(c10::DeviceIndex index);
 
-// `index`, or the current device if it is negative; checked.
+// `index`, or the current device for kCurrentDevice; checked.
 c10::DeviceIndex device_or_current(c10::DeviceIndex index);
 
 // Runs torch.neuron._lazy_init once per process, before the device is first used; raises in a forked child of a process that

@@ -171,7 +171,7 @@ OPS: Mapping[str, OpSpec] = _table(
     # Reductions
     (
         "reduce", "x", "kind dims", shape_rules.reduce,
-        "add multiply maximum minimum and or over dims; of nothing: the identity; f16 and bf16 accumulate in f32",
+        "add multiply maximum minimum and or over dims; of nothing: the identity; types narrower than f32 accumulate in f32",
     ),
     ("argreduce", "x", "kind dim", shape_rules.argreduce, "index of the first maximum or minimum; nan precedes all"),
     (
@@ -181,7 +181,7 @@ OPS: Mapping[str, OpSpec] = _table(
     # Contractions
     (
         "dot_general", "lhs rhs", "lhs_batch rhs_batch lhs_contract rhs_contract dtype", shape_rules.dot_general,
-        "sums of products: batch, free lhs, free rhs dimensions; f16 and bf16 accumulate in f32",
+        "sums of products: batch, free lhs, free rhs dimensions; types narrower than f32 accumulate in f32",
     ),
     ("convolution", "x weight", _CONVOLUTION, shape_rules.convolution, "cross-correlation; x NC<spatial>, weight OI<spatial>"),
     # Indexing

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..hlo.builder import Builder
 from ..hlo.ir import Operation, Value
-from ..hlo.numerics import identity_element, round_to
+from ..hlo.numerics import identity_element
 from ..hlo.types import DType
 from .patterns import Rule, is_splat, literal, made_by
 
@@ -46,7 +46,7 @@ def holds_all_values(wide: DType, narrow: DType) -> bool:
         return _PRECISION[wide] >= _PRECISION[narrow] and _EXPONENTS[wide] >= _EXPONENTS[narrow]
     value_bits = 8 * narrow.itemsize - (narrow.kind == "i")
     if wide.is_float:
-        return _PRECISION[wide] >= value_bits and (wide not in (DType.F16, DType.F8E4M3FN, DType.F8E5M2) or value_bits <= 8)
+        return _PRECISION[wide] >= value_bits
     return 8 * wide.itemsize - (wide.kind == "i") >= value_bits and not (narrow.kind == "i" and wide.kind == "u")
 
 
@@ -63,10 +63,10 @@ def merge_bitcasts(b: Builder, operation: Operation, operands: tuple[Value, ...]
 
 
 def _drop_right(number: float) -> Rule:
-    """x ∘ number → x."""
+    """x ∘ number → x. Not of complex numbers, whose quotient by 1 changes signs of zeros and makes nan of infinities."""
 
     def rule(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        return operands[:1] if is_splat(operands[1], number) else None
+        return operands[:1] if not operands[0].dtype.is_complex and is_splat(operands[1], number) else None
 
     return rule
 
@@ -78,7 +78,7 @@ def drop_neutral(b: Builder, operation: Operation, operands: tuple[Value, ...]) 
     if operation.name == "add" and lhs.dtype.kind in "fc":
         neutral = complex(-0.0, -0.0) if lhs.dtype.is_complex else -0.0
     if operation.name == "multiply" and lhs.dtype.is_complex:
-        # 1 + 0i changes signs of zeros and makes nan of infinities.
+        # As for the quotient in _drop_right.
         return None
     if is_splat(rhs, neutral):
         return (lhs,)
@@ -94,16 +94,15 @@ def multiply_integers_by_zero(b: Builder, operation: Operation, operands: tuple[
 
 
 def divide_by_power_of_two(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-    """x / 2ⁿ → x · 2⁻ⁿ, where 2⁻ⁿ is a normal number."""
+    """x / 2ⁿ → x · 2⁻ⁿ, where both powers are normal numbers even of f16."""
     x, divisor = operands
     number = literal(divisor)
     if number is None or number.ndim or x.dtype not in (DType.F16, DType.BF16, DType.F32, DType.F64):
         return None
     mantissa, exponent = np.frexp(np.float64(number))
-    if abs(mantissa) != 0.5 or not -13 <= exponent <= 13:
+    if abs(mantissa) != 0.5 or abs(exponent) > 13:
         return None
-    reciprocal = round_to(np.asarray(1.0 / np.float64(number)), x.dtype)
-    return (b.multiply(x, b.constant(reciprocal, x.dtype, x.shape)),)
+    return (b.multiply(x, b.constant(1.0 / float(number), x.dtype, x.shape)),)
 
 
 # Equal operands and opposites
@@ -165,9 +164,10 @@ def complex_of_parts(b: Builder, operation: Operation, operands: tuple[Value, ..
 
 
 def reduce_nothing(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-    """A reduction over dimensions of extent 1 → reshape. Not a floating sum, which turns -0 into 0."""
+    """A reduction over dimensions of extent 1 → reshape. Not a floating sum, which turns -0 into 0, nor a product of complex numbers."""
     (x,), attributes = operands, operation.attributes
-    if any(x.shape[dim] != 1 for dim in attributes["dims"]) or (attributes["kind"] == "add" and x.dtype.kind in "fc"):
+    inexact = "fc" if attributes["kind"] == "add" else "c"
+    if any(x.shape[dim] != 1 for dim in attributes["dims"]) or x.dtype.kind in inexact:
         return None
     return (b.reshape(x, operation.result.shape),)
 

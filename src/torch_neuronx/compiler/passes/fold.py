@@ -9,6 +9,7 @@ import numpy as np
 
 from ..hlo.builder import Builder
 from ..hlo.interpreter import evaluate
+from ..hlo.interpreter.elementwise import ELEMENTWISE
 from ..hlo.ir import Module, Operation, Value
 from ..hlo.numerics import Array
 from ..hlo.rebuild import rebuild
@@ -21,10 +22,6 @@ FOLDED_ELEMENTS = 64
 
 # On equal elements these give the same elements in another shape.
 _LAYOUT = frozenset({"broadcast_in_dim", "reshape", "transpose", "reverse", "slice", "dynamic_slice"})
-_NOT_ELEMENTWISE = frozenset(
-    {"composite", "pad", "concatenate", "dynamic_update_slice", "reduce", "argreduce", "reduce_window"}
-    | {"dot_general", "convolution", "gather", "scatter", "constant", "iota"}
-)
 
 
 def fold_constants(module: Module) -> Module:
@@ -43,7 +40,7 @@ def _fold(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequ
     if all(array.ndim == 0 for array in known):
         if operation.name in _LAYOUT:
             return (_constant(b, known[0], result),)
-        if operation.name not in _NOT_ELEMENTWISE:
+        if operation.name in ELEMENTWISE:
             return (_constant(b, _evaluate_on_scalars(operation, known), result),)
     if max(result.size, *(operand.type.size for operand in operands)) > FOLDED_ELEMENTS:
         return None

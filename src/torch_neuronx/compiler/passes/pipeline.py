@@ -19,8 +19,8 @@ STANDARD_PASSES: tuple[Pass, ...] = (fold_constants, canonicalize, eliminate_com
 def optimize(module: Module) -> Module:
     """``module`` after the standard passes, repeated until none changes it.
 
-    Parameters, results and meaning stay. Every pass returns its argument when it has nothing to do, and every change makes the module smaller
-    or an operation simpler, so this ends.
+    Parameters, results and meaning stay. Every pass returns its argument when it has nothing to do, and every change makes the module
+    smaller or an operation simpler, so this ends.
     """
     while True:
         before = module

@@ -13,10 +13,6 @@ from ..types import DType
 
 Rule = Callable[[Builder, Operation, tuple[Value, ...]], Sequence[Value] | None]
 
-# These accumulate in f32, which StableHLO leaves open for operations on them.
-_NARROW = (DType.F16, DType.BF16)
-
-
 def legalize(module: Module) -> Module:
     """``module`` without composites (but ``sort``) and operations that StableHLO lacks, with accumulations of narrow types in f32."""
     return rebuild(expand_composites(module), _replace)
@@ -32,6 +28,14 @@ def _is_nan(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Se
     return (b.compare(x, x, "NE"),)
 
 
+def _digamma(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value]:
+    """At the pole ±0 the value is ∓inf, where chlo has nan. New operations are not rewritten again."""
+    (x,) = operands
+    minus_one = b.constant(-1, x.dtype, x.shape)
+    at_pole = b.compare(x, b.constant(0, x.dtype, x.shape), "EQ")
+    return (b.select(at_pole, b.divide(minus_one, x), b.digamma(x)),)
+
+
 def _convert(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
     """StableHLO's conversion of complex numbers to i1 and to integers is not ours; through f32 as in :mod:`interpreter`."""
     (x,), target = operands, operation.result.dtype
@@ -45,7 +49,8 @@ def _convert(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> S
 
 
 def _accumulate_in_f32(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-    if operands[0].dtype not in _NARROW:
+    """StableHLO leaves open how operations on the types narrower than f32 accumulate."""
+    if not operands[0].dtype.is_float or operands[0].dtype.itemsize >= 4:
         return None
     attributes = dict(operation.attributes)
     if "dtype" in attributes:
@@ -58,6 +63,7 @@ def _accumulate_in_f32(b: Builder, operation: Operation, operands: tuple[Value, 
 _RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "is_nan": _is_nan,
+        "digamma": _digamma,
         "convert": _convert,
         "reduce": _accumulate_in_f32,
         "reduce_window": _accumulate_in_f32,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from . import error_functions, exponentials, gamma, hyperbolic, inverse_trigonometric, logarithms, power, roots, trigonometric
+from . import error_functions, exponentials, gamma, hyperbolic, inverse_trigonometric, logarithms, power, roots, trigonometric, trigonometric_double
 from .ir import Body, Value
 
 __all__ = ["BINARY", "SUPPORTED", "definition", "definitions"]
@@ -17,7 +17,7 @@ __all__ = ["BINARY", "SUPPORTED", "definition", "definitions"]
 _LLVM_TYPE = {"f32": "float", "f64": "double"}
 _FORMULAS: dict[tuple[str, str], Callable[..., Value]] = {
     key: formula
-    for family in (error_functions, exponentials, gamma, hyperbolic, inverse_trigonometric, logarithms, power, roots, trigonometric)
+    for family in (error_functions, exponentials, gamma, hyperbolic, inverse_trigonometric, logarithms, power, roots, trigonometric, trigonometric_double)
     for key, formula in family.FORMULAS.items()
 }
 
