@@ -51,7 +51,14 @@ def square(x: mpf) -> mpf:
 
 def _exponential(name: str, degree: int, single: bool = False) -> Spec:
     return Spec(
-        name, "(e^x - 1 - x) / x^2", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.expm1(x), (-HALF_LN2, HALF_LN2), degree, single, relative_to="relative to e^x - 1"
+        name,
+        "(e^x - 1 - x) / x^2",
+        lambda x: (mp.expm1(x) - x) / x**2,
+        lambda x: x**2 / mp.expm1(x),
+        (-HALF_LN2, HALF_LN2),
+        degree,
+        single,
+        relative_to="relative to e^x - 1",
     )
 
 
@@ -85,9 +92,29 @@ def _erfc_scaled(x: mpf) -> mpf:
 
 
 def _erf_inv_ratio(w: mpf) -> mpf:
-    """erf_inv(x) / x as a function of w = -log(1 - x^2)."""
-    x = mp.sqrt(-mp.expm1(-w))
-    return mp.erfinv(x) / x
+    """erf_inv(y) / y as a function of w = -log(1 - y^2): the root x of log erfc(x) = log(1 - y), which keeps its digits near y = 1."""
+    square_rest = mp.exp(-w)
+    y = mp.sqrt(-mp.expm1(-w))
+    if w < 4:
+        return mp.erfinv(y) / y
+    complement = square_rest / (1 + y)
+    return mp.findroot(lambda x: mp.log(mp.erfc(x)) - mp.log(complement), mp.sqrt(w) * mpf("0.9")) / y
+
+
+def _erf_inv(name: str, variable_text: str, low: float, high: float, degree: int, variable: Real) -> Spec:
+    return Spec(
+        name,
+        f"erf_inv(y) / y, x = -log(1 - y^2), in {variable_text}",
+        _erf_inv_ratio,
+        lambda w: 1 / _erf_inv_ratio(w),
+        (mpf(low), mpf(high)),
+        degree,
+        variable=variable,
+    )
+
+
+def _lgamma_ratio(t: mpf) -> mpf:
+    return mp.loggamma(2 + t) / t
 
 
 def _stirling_rest(w: mpf) -> mpf:
@@ -115,6 +142,7 @@ SPECS = [
     _erf_centre("ERF_DOUBLE", 12),
     _erf_tail("ERF_TAIL_DOUBLE", "0.96875", 6, 18),
     _odd("SINE_LITE", "sin x", mp.sin, mp.pi / 2, 4),
+    _odd("TANH_DOUBLE", "tanh x", mp.tanh, mpf("0.6"), 11),
     _odd("SINE_DOUBLE", "sin x", mp.sin, mp.pi / 2, 7),
     _odd("SINH_SINGLE", "sinh x", mp.sinh, mpf(1), 3, single=True),
     _odd("SINH_DOUBLE", "sinh x", mp.sinh, mpf(1), 6),
@@ -141,24 +169,12 @@ SPECS = [
         19,
         variable=lambda x: (x - mpf("3.5625")) / (x + mpf("3.5625")),
     ),
-    Spec(
-        "ERF_INV_CENTRE_LITE",
-        "erf_inv(y) / y, x = -log(1 - y^2), in x - 2.5",
-        _erf_inv_ratio,
-        lambda w: 1 / _erf_inv_ratio(w),
-        (mpf(10) ** -12, mpf(5)),
-        10,
-        variable=lambda w: w - mpf("2.5"),
-    ),
-    Spec(
-        "ERF_INV_TAIL_LITE",
-        "erf_inv(y) / y, x = -log(1 - y^2), in sqrt(x) - 3",
-        _erf_inv_ratio,
-        lambda w: 1 / _erf_inv_ratio(w),
-        (mpf(5), mpf(17)),
-        10,
-        variable=lambda w: mp.sqrt(w) - 3,
-    ),
+    _erf_inv("ERF_INV_CENTRE_LITE", "x - 2.5", 1e-12, 5, 10, lambda w: w - mpf("2.5")),
+    _erf_inv("ERF_INV_TAIL_LITE", "sqrt(x) - 3", 5, 17, 10, lambda w: mp.sqrt(w) - 3),
+    _erf_inv("ERF_INV_CENTRE", "x - 2.25", 1e-12, 4.5, 21, lambda w: w - mpf("2.25")),
+    _erf_inv("ERF_INV_TAIL", "sqrt(x) - 2.875", 4.5, 13, 21, lambda w: mp.sqrt(w) - mpf("2.875")),
+    _erf_inv("ERF_INV_FAR_TAIL", "sqrt(x) - 4.875", 13, 37.5, 21, lambda w: mp.sqrt(w) - mpf("4.875")),
+    Spec("LGAMMA", "lgamma(2 + x) / x", _lgamma_ratio, lambda t: 1 / _lgamma_ratio(t), (mpf(-0.5), mpf(0.5)), 20),
     Spec(
         "STIRLING",
         "(lgamma(1/x) - Stirling's three terms) / x in x^2",

@@ -88,6 +88,9 @@ struct Queue {
   bool has_completed(std::uint64_t position) const noexcept { return completed.load(std::memory_order_acquire) >= position; }
 };
 
+// The queue behind a stream, for what looks ahead in it.
+Queue& queue_of(Stream& stream);
+
 std::int64_t steady_nanoseconds() noexcept;
 
 }  // namespace neuron

@@ -17,9 +17,9 @@ namespace neuron {
 
 // Serial commands up to this estimate run on the submitting thread when the core is idle. Measured (benchmarks/runtime_handoff.cpp, two
 // processors): an inline launch costs 15 ns beyond its kernel; waking the parked thread costs the submitting one 5 to 7 us when the other
-// processor idles. So up to 5 us inline is never slower, and with 10 us of work a host that has 3 us or more of its own to do per command gains.
-// The thread parks without spinning: 20 us of spinning won 1 us per command in a stream of 10 us gaps, and doubled the processor time of such a
-// stream, at the cost of the intra-op team.
+// processor idles. So up to 5 us inline is never slower, and with 10 us of work a host that has 3 us or more of its own to do per command
+// gains. The thread parks without spinning: 20 us of spinning won 1 us per command in a stream of 10 us gaps, and doubled the processor
+// time of such a stream, at the cost of the intra-op team.
 inline constexpr std::uint64_t kInlineNanoseconds = 5'000;
 
 class Executor {

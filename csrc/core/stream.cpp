@@ -49,6 +49,8 @@ class Inline {
 
 }  // namespace
 
+Queue& queue_of(Stream& stream) { return stream.state_->queue; }
+
 Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 StreamId Stream::id() const { return state_->queue.id; }

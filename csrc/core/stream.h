@@ -14,6 +14,7 @@
 namespace neuron {
 
 class Core;
+struct Queue;
 
 struct MemoryRange {
   const void* data;
@@ -55,6 +56,7 @@ class Stream {
  private:
   friend class Core;
   friend class Event;
+  friend Queue& queue_of(Stream& stream);
   struct State;
   explicit Stream(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -22,7 +22,7 @@ def register() -> None:
 
     torch.utils.rename_privateuse1_backend(DEVICE)
     from torch_neuronx import neuron
-    from torch_neuronx.neuron.amp import use_bfloat16_by_default
+    from torch_neuronx._autocast_default import use_bfloat16_by_default
 
     torch._register_device_module(DEVICE, neuron)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -34,14 +34,21 @@ std::uintptr_t address(void* pointer) { return reinterpret_cast<std::uintptr_t>(
 std::size_t random_size(std::mt19937& random) {
   const auto below = [&random](std::size_t limit) { return 1 + random() % limit; };
   switch (random() % 8) {
-    case 0: return below(300);
-    case 1: return 256 * below(40);
+    case 0:
+      return below(300);
+    case 1:
+      return 256 * below(40);
     case 2:
-    case 3: return below(kMiB);
-    case 4: return kMiB - 2 + below(4);
-    case 5: return below(16 * kMiB);
-    case 6: return 16 * kMiB - 300 + below(600);
-    default: return below(40 * kMiB);
+    case 3:
+      return below(kMiB);
+    case 4:
+      return kMiB - 2 + below(4);
+    case 5:
+      return below(16 * kMiB);
+    case 6:
+      return 16 * kMiB - 300 + below(600);
+    default:
+      return below(40 * kMiB);
   }
 }
 
@@ -103,10 +110,19 @@ TEST(allocator_random_programs_agree_with_the_model) {
 
 TEST(allocator_rounds_requests_to_classes) {
   Device device;
-  const std::pair<std::size_t, std::size_t> expected[] = {
-      {1, 256},           {256, 256},           {257, 512},         {4096, 4096},   {4097, 4608},
-      {8192, 8192},       {8193, 9216},         {1000000, 1048576}, {kMiB, kMiB},   {kMiB + 1, kMiB + kMiB / 8},
-      {15 * kMiB + 1, 16 * kMiB}, {16 * kMiB - 1, 16 * kMiB}, {16 * kMiB + 1, 16 * kMiB + 256}};
+  const std::pair<std::size_t, std::size_t> expected[] = {{1, 256},
+                                                          {256, 256},
+                                                          {257, 512},
+                                                          {4096, 4096},
+                                                          {4097, 4608},
+                                                          {8192, 8192},
+                                                          {8193, 9216},
+                                                          {1000000, 1048576},
+                                                          {kMiB, kMiB},
+                                                          {kMiB + 1, kMiB + kMiB / 8},
+                                                          {15 * kMiB + 1, 16 * kMiB},
+                                                          {16 * kMiB - 1, 16 * kMiB},
+                                                          {16 * kMiB + 1, 16 * kMiB + 256}};
   for (const auto& [request, size] : expected) {
     CHECK_EQUAL(AllocatorModel::rounded(request), size);
     void* const block = device.allocator.allocate(request, 0);

@@ -74,7 +74,9 @@ def elementwise() -> Iterator[Sample]:
             if name == "select":
                 types[0] = TensorType((8,), DType.I1)
             if accepts(name, types):
-                values = [special(type_.dtype) if place % 2 == 0 else typical(type_.dtype, (8,), place) for place, type_ in enumerate(types)]
+                values = [
+                    special(type_.dtype) if place % 2 == 0 else typical(type_.dtype, (8,), place) for place, type_ in enumerate(types)
+                ]
                 inputs = [(type_.dtype, value) for type_, value in zip(types, values, strict=True)]
                 yield sample(f"{name} {dtype}", lambda b, *x, name=name: b.operation(name, x, {}), *inputs)
     for dtype in DType:
@@ -182,8 +184,15 @@ def indexing() -> Iterator[Sample]:
         yield sample(f"gather take scalar {dtype}", lambda b, x, i: b.take(x, i, 1), x, (DType.I64, np.array(2)))
         pairs = (DType.I32, np.array([[0, 2], [3, 1], [-1, 4]], np.int32))
         yield sample(f"gather pairs {dtype}", lambda b, x, i: b.gather(x, i, (1,), (0, 2), (2, 0), 1, (1, 3, 1)), x, pairs)
-        yield sample(f"gather window {dtype}", lambda b, x, i: b.gather(x, i, (0, 2), (1,), (2, 0), 0, (2, 1, 2)), x, (DType.I64, np.eye(2, 3, dtype=int)))
-        kinds = [kind for kind in ("set", "add", "multiply", "maximum", "minimum") if kind in ("set", "add", "multiply") or not dtype.is_complex]
+        yield sample(
+            f"gather window {dtype}",
+            lambda b, x, i: b.gather(x, i, (0, 2), (1,), (2, 0), 0, (2, 1, 2)),
+            x,
+            (DType.I64, np.eye(2, 3, dtype=int)),
+        )
+        kinds = [
+            kind for kind in ("set", "add", "multiply", "maximum", "minimum") if kind in ("set", "add", "multiply") or not dtype.is_complex
+        ]
         for kind in kinds:
             where = (DType.I64, np.array([2, 0, 2, 7, -1]))
             updates = (dtype, typical(dtype, (5, 3, 5), 1))

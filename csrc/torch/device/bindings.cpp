@@ -7,6 +7,7 @@
 
 #include <tuple>
 
+#include "core/event.h"
 #include "torch/device/device.h"
 #include "torch/device/error.h"
 #include "torch/device/generator.h"
@@ -38,6 +39,12 @@ StreamIdentity identity_of(const Stream& stream) {
 Stream& stream_by_id(std::int64_t id, c10::DeviceIndex index) {
   Core& core = usable_core(index);
   return translated([&]() -> Stream& { return core.stream(id); });
+}
+
+// Events by torch.Event.event_id, which is the address of the runtime's event, or 0 before the first record.
+double elapsed_time(std::uintptr_t first, std::uintptr_t second) {
+  TORCH_CHECK(first && second, "elapsed_time: both events must have been recorded");
+  return translated([&] { return reinterpret_cast<const Event*>(first)->elapsed_ms(*reinterpret_cast<const Event*>(second)); });
 }
 
 py::dict configuration() {
@@ -103,6 +110,8 @@ void bind_streams(py::module_& m) {
           Stream& stream = current_stream(device_or_current(index));
           translated([&] { stream.sleep(nanoseconds); });
         }), py::arg("device"), py::arg("nanoseconds"));
+  m.def("_elapsed_time", wrapped([](std::uintptr_t first, std::uintptr_t second) { return elapsed_time(first, second); }),
+        py::arg("event_id"), py::arg("end_event_id"));
 }
 
 void bind_memory(py::module_& m) {

@@ -104,8 +104,8 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
     schema = variant.op._schema
     if not any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments):
         return  # the lowering runs the functional overload's meta function itself
-    if variant.op.namespace != "aten":
-        return  # the device's own copy, whose arguments are checked already
+    if variant.op.namespace != "aten" or variant.lowering.outputs_like:
+        return  # the device's own copy, whose arguments are checked already, or an op without a meta function
     meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)})
     for argument, tensor, meta in zip(schema.arguments, arguments, metas, strict=True):
         if argument.is_out and isinstance(tensor, torch.Tensor) and (tensor.shape != meta.shape or tensor.stride() != meta.stride()):

@@ -16,7 +16,3 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     """True: every operator takes bfloat16."""
     return True
 
-
-def use_bfloat16_by_default() -> None:
-    """Makes bfloat16 the dtype of ``torch.autocast("neuron")`` without a ``dtype``; PyTorch's default for PrivateUse1 is float16."""
-    torch.set_autocast_dtype("neuron", DEFAULT_DTYPE)

@@ -34,6 +34,13 @@ class Stream(torch.Stream):
     def _as_parameter_(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.native_handle)
 
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Marks the end of what is queued now, in a new :class:`Event` unless one is given; returns the event."""
+        # torch.Stream.record_event accepts only exactly torch.Event, no subclass.
+        event = Event(self.device) if event is None else event
+        event.record(self)
+        return event
+
     def __repr__(self) -> str:
         return f"torch.neuron.Stream(device={self.device}, id={self.stream_id})"
 
@@ -46,6 +53,11 @@ class Event(torch.Event):
             raise ValueError("neuron events cannot be shared between processes: interprocess=True is not supported")
         index = None if device is None else torch.device("neuron", _get_device_index(device, optional=True))
         return super().__new__(cls, device=index or torch.device("neuron"), enable_timing=enable_timing, blocking=blocking)
+
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this mark to the other. RuntimeError without timing, or if a mark is not recorded or not reached yet."""
+        # torch.Event.elapsed_time accepts only exactly torch.Event, no subclass.
+        return _C._elapsed_time(self.event_id, end_event.event_id)
 
     def __repr__(self) -> str:
         return f"torch.neuron.Event(device={self.device})"

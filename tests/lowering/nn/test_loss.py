@@ -23,8 +23,14 @@ def floats(*shape: int, low: float = -3, high: float = 3) -> torch.Tensor:
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize(
     ("name", "numbers"),
-    [("mse_loss", ()), ("smooth_l1_loss", (1.0,)), ("smooth_l1_loss", (0.5,)), ("huber_loss", (1.0,)), ("huber_loss", (2.0,))]
-    + [("soft_margin_loss", ())],
+    [
+        ("mse_loss", ()),
+        ("smooth_l1_loss", (1.0,)),
+        ("smooth_l1_loss", (0.5,)),
+        ("huber_loss", (1.0,)),
+        ("huber_loss", (2.0,)),
+        ("soft_margin_loss", ()),
+    ],
 )
 def test_elementwise_losses(name: str, numbers: tuple[float, ...], reduction: int) -> None:
     x, target = floats(3, 4), floats(3, 4)

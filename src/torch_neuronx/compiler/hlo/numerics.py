@@ -42,7 +42,7 @@ class FloatFormat:
     """A binary floating-point format narrower than float32.
 
     ``fraction_bits`` excludes the hidden bit; ``min_exponent`` is that of the smallest normal number, ``largest`` the largest finite value.
-    A format without infinities overflows to nan.
+    A format without infinities overflows to its largest finite value, as PyTorch's conversions to it do.
     """
 
     fraction_bits: int
@@ -71,8 +71,8 @@ def round_to(values: Array, dtype: DType) -> Array:
         _, exponent = np.frexp(wide)
         quantum = np.maximum(exponent - 1, form.min_exponent) - form.fraction_bits
         rounded = np.ldexp(np.rint(np.ldexp(wide, -quantum)), quantum)
-        overflow = np.copysign(np.inf, rounded) if form.has_infinity else np.full_like(rounded, np.nan)
-        return np.asarray(np.where(np.abs(rounded) > form.largest, overflow, rounded)).astype(np.float32)
+        beyond = np.inf if form.has_infinity else form.largest
+        return np.asarray(np.where(np.abs(rounded) > form.largest, np.copysign(beyond, rounded), rounded)).astype(np.float32)
 
 
 def largest_finite(dtype: DType) -> float:

@@ -12,7 +12,7 @@ from ..hlo.types import DType
 from . import scalar_code
 from .kernel import Reduction
 from .llvm_text import KernelText
-from .nests import identity
+from .nests import identity_of
 
 # Elements of one block along a row. Vectorised, each of 64 partial sums adds up 32 of them.
 ROW_BLOCK = 2048
@@ -34,7 +34,7 @@ class Accumulator:
         return self.block != self.total
 
     def identity(self, type_: str) -> str:
-        value = identity(self.kind, self.dtype)
+        value = identity_of(self.kind, self.dtype)
         return scalar_code.literal(value, DType.F64 if type_ == "double" else self.dtype)
 
     def combine(self, text: KernelText, accumulated: str, element: str) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 
 from ..hlo.ir import Operation, Value
+from ..hlo.numerics import identity_element
 from ..hlo.types import DType
 from .affine import Extents, Index, NotAffineError, SplitRequest, delinearise, linear_form, split_loops
 from .expressions import Expression, Number
 from .kernel import Nest, Reduction, Store
-from .trace import NotFusible, Strides, Tracer, flatten
+from .trace import NotFusible, Strides, Tracer, flatten, literal_of
 
 StridesOf = Callable[[Value], Strides | None]
 
@@ -136,41 +137,10 @@ def _window(tracer: Tracer, operation: Operation, index: Index) -> Expression:
         position = (index[dim].scaled(stride) + index[rank + dim].scaled(step)).shifted(-low)
         inside = tracer.both(inside, tracer.inside(position, operand.shape[dim]))
         place.append(position)
-    filler = tracer.literal(identity(attributes["kind"], operand.dtype), operand.dtype)
+    filler = tracer.literal(identity_of(attributes["kind"], operand.dtype), operand.dtype)
     return tracer.choose(inside, tracer.trace(operand, tuple(place), inside), filler)
 
 
-def identity(kind: str, dtype: DType) -> Number:
-    """The element that a reduction of nothing gives."""
-    match kind, dtype.kind:
-        case "add" | "or", "b":
-            return False
-        case "multiply" | "and", "b":
-            return True
-        case "maximum", "b":
-            return False
-        case "minimum", "b":
-            return True
-        case "add", "f":
-            return 0.0
-        case "multiply", "f":
-            return 1.0
-        case "maximum", "f":
-            return -inf
-        case "minimum", "f":
-            return inf
-        case "add" | "or", _:
-            return 0
-        case "multiply", _:
-            return 1
-        case "and", _:
-            return -1 if dtype.kind == "i" else (1 << 8 * dtype.itemsize) - 1
-    lowest, highest = integer_bounds(dtype)
-    return lowest if kind == "maximum" else highest
-
-
-def integer_bounds(dtype: DType) -> tuple[int, int]:
-    bits = 8 * dtype.itemsize
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
-
-
+def identity_of(kind: str, dtype: DType) -> Number:
+    """The number that a reduction of nothing gives, of the Python type of ``dtype``."""
+    return literal_of(identity_element(kind, dtype), dtype)

@@ -36,6 +36,10 @@ class Region:
     # For a loop nest: its final form, with the stores of what others need.
     nest: Nest | None = None
 
+    def reads_now(self) -> set[Value]:
+        """What the region reads in its final form."""
+        return self.reads if self.nest is None else {load.value for load in self.nest.loads()}
+
     @property
     def space(self) -> Space:
         """The loops of its nest, before splits: those of a reduction if there is one, else of the member with the most dimensions."""
@@ -183,7 +187,7 @@ class _Joining:
             if region.operation is None:
                 region.nest = trace_nest(region.space, region.members, stored, self.strides_of, self._slots)
                 assert region.nest is not None, "regions join only if one nest computes them"
-                needed.update(load.value for load in region.nest.loads())
+                needed |= region.reads_now()
             else:
                 needed |= region.reads
             kept.append(region)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from .cost import is_expensive
-from .expressions import Apply, Expression, State, children, form_of, walk
+from .expressions import Apply, Expression, Load, State, children, form_of, walk
 from .kernel import Nest, Reduction, Store
 
 
@@ -23,6 +23,10 @@ class Stage:
 
     def roots(self) -> list[Expression]:
         return [*(reduction.expression for reduction in self.reductions), *(store.expression for store in self.stores)]
+
+    def loaded(self) -> set[Value]:
+        """The values in memory that the pass reads."""
+        return {expression.value for expression in walk(self.roots()) if isinstance(expression, Load)}
 
 
 def stages_of(nest: Nest) -> list[Stage]:

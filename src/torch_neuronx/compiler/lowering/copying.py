@@ -25,21 +25,11 @@ def copy(b: LoweringBuilder, target: Value, source: Value, non_blocking: bool) -
     return b.broadcast(b.cast(source, b.output.dtype), b.output.shape)
 
 
-@lowering("aten::fill.Scalar", "aten::fill.Tensor", "aten::full_like", exact=True)
-def fill(b: LoweringBuilder, x: Value, value: Value | int | float | complex, *options: Any) -> Value:
+@lowering("aten::fill.Scalar", "aten::fill.Tensor", exact=True)
+def fill(b: LoweringBuilder, x: Value, value: Value | int | float | complex) -> Value:
     return b.scalar(value, b.output.dtype, b.output.shape)
 
 
 @lowering("aten::zero", exact=True)
 def zero(b: LoweringBuilder, x: Value) -> Value:
     return b.like(0, x)
-
-
-@lowering("aten::zeros_like", "aten::empty_like", exact=True)
-def zeros_like(b: LoweringBuilder, x: Value, *options: Any) -> Value:
-    return b.constant(0, b.output.dtype, b.output.shape)
-
-
-@lowering("aten::ones_like", exact=True)
-def ones_like(b: LoweringBuilder, x: Value, *options: Any) -> Value:
-    return b.constant(1, b.output.dtype, b.output.shape)

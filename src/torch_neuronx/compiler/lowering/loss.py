@@ -170,8 +170,8 @@ def nll_loss_forward(
     weights = b.select(ignored, zeros, _class_weights(b, weight, safe, x.dtype))
     losses = b.multiply(losses, weights) if weight is not None else losses
     total_weight = b.reduce(weights, "add", range(len(weights.shape)))
-    if reduction == NONE:
-        return b.reshape(losses, () if single else losses.shape), b.constant(0, x.dtype)
+    if reduction == NONE and not single:
+        return losses, b.constant(0, x.dtype)
     total = b.reduce(losses, "add", range(len(losses.shape)))
     return (b.divide(total, total_weight) if reduction == MEAN else total), total_weight
 

@@ -38,7 +38,8 @@ def lower_node(b: LoweringBuilder, variant: Variant, values: Mapping[str, Any], 
     ``values`` is not changed.
     """
     functional_metas = functional_arguments(variant, metas)
-    outputs = meta_outputs(variant.functional, functional_metas)
+    like = variant.lowering.outputs_like
+    outputs = tuple(functional_metas[name] for name in like) if like else meta_outputs(variant.functional, functional_metas)
     exact = variant.lowering.exact
     saved = b.outputs, b.metas, b.scalar_arguments, b.wrapped_numbers, b.exact
     try:

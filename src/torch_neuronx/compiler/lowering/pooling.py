@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..hlo.ir import Value
+from ..hlo.types import TensorType
 from .context import LoweringBuilder
 from .convolution import Ints, per_dim
 from .precision import widened
@@ -24,7 +25,7 @@ def _max_pool(spatial: int, name: str) -> None:
             "dilation": per_dim(dilation, spatial),
             "ceil_mode": ceil_mode,
         }
-        return b.composite("max_pool", (self,), attributes, b.outputs)
+        return _composite(b, "max_pool", spatial, (self,), attributes)
 
     @lowering(f"{name}_backward")
     def max_pool_backward(
@@ -38,7 +39,7 @@ def _max_pool(spatial: int, name: str) -> None:
         ceil_mode: bool,
         indices: Value,
     ) -> Value:
-        (grad,) = b.composite("max_pool_backward", (grad_output, indices), {"input_shape": self.shape}, (self.type,))
+        (grad,) = _composite(b, "max_pool_backward", spatial, (grad_output, indices), {"input_shape": _batched(self.shape, spatial)})
         return grad
 
 
@@ -67,7 +68,7 @@ def _avg_pool(spatial: int, name: str) -> None:
         divisor_override: int | None,
     ) -> Value:
         own = attributes(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        (result,) = b.composite("avg_pool", (self,), own, b.outputs)
+        (result,) = _composite(b, "avg_pool", spatial, (self,), own)
         return result
 
     @lowering(f"{name}_backward")
@@ -83,8 +84,23 @@ def _avg_pool(spatial: int, name: str) -> None:
         divisor_override: int | None,
     ) -> Value:
         own = attributes(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        (grad,) = b.composite("avg_pool_backward", (grad_output,), own | {"input_shape": self.shape}, (self.type,))
+        (grad,) = _composite(b, "avg_pool_backward", spatial, (grad_output,), own | {"input_shape": _batched(self.shape, spatial)})
         return grad
+
+
+def _batched(shape: tuple[int, ...], spatial: int) -> tuple[int, ...]:
+    """[N, C, spatial…]; a shape without N has N = 1."""
+    return (1, *shape) if len(shape) == spatial + 1 else shape
+
+
+def _composite(
+    b: LoweringBuilder, name: str, spatial: int, operands: tuple[Value, ...], attributes: dict[str, object]
+) -> tuple[Value, ...]:
+    """A pooling composite, which wants a batch, applied to operands that may have none."""
+    types = [TensorType(_batched(output.shape, spatial), output.dtype) for output in b.outputs]
+    lifted = [b.reshape(operand, _batched(operand.shape, spatial)) for operand in operands]
+    results = b.composite(name, lifted, attributes, types)
+    return tuple(b.reshape(result, output.shape) for result, output in zip(results, b.outputs, strict=True))
 
 
 _max_pool(2, "aten::max_pool2d_with_indices")

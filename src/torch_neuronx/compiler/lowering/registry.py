@@ -38,7 +38,8 @@ class Lowering:
 
     ``name``: ``"aten::add.Tensor"``. ``static``: Scalar arguments whose value is part of the program. ``mutates``: arguments that the
     operator writes although its schema does not say so. ``exact``: keeps float64. ``native``: False for operators that only graphs
-    contain (eager reaches them through others). ``decomposed``: taken from PyTorch's own decomposition.
+    contain (eager reaches them through others). ``decomposed``: taken from PyTorch's own decomposition. ``outputs_like``: for operators
+    without a meta function, the argument that each return resembles in size, strides and dtype.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Lowering:
     exact: bool = False
     native: bool = True
     decomposed: bool = False
+    outputs_like: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,18 @@ _ALIASES = {"neuron::copy_": "aten::copy_"}
 
 
 def lowering(
-    *names: str, static: Iterable[str] = (), mutates: Iterable[str] = (), exact: bool = False, native: bool = True
+    *names: str,
+    static: Iterable[str] = (),
+    mutates: Iterable[str] = (),
+    exact: bool = False,
+    native: bool = True,
+    outputs_like: Iterable[str] = (),
 ) -> Callable[[Function], Function]:
     """Registers a function as the lowering of the functional overloads ``names``; see the module's text for what it is given."""
 
     def register(function: Function) -> Function:
         for name in names:
-            add(Lowering(name, function, frozenset(static), tuple(mutates), exact, native))
+            add(Lowering(name, function, frozenset(static), tuple(mutates), exact, native, outputs_like=tuple(outputs_like)))
         return function
 
     return register
@@ -192,7 +199,7 @@ def _in_place(candidate: torch._ops.OpOverload, functional: torch._ops.OpOverloa
     """``add_.Tensor`` for ``add.Tensor``: the same arguments, some of them written; results come as returns, then written arguments."""
     schema = candidate._schema
     written = [argument for argument in schema.arguments if _written(argument)]
-    if not written or any(argument.is_out for argument in written):
+    if not written or any(argument.is_out for argument in written) or torch.Tag.inplace_view in candidate.tags:
         return None
     if [_key(argument) for argument in schema.arguments] != [_key(argument) for argument in functional._schema.arguments]:
         return None

@@ -8,10 +8,12 @@ from types import MappingProxyType
 from ..builder import Builder
 from ..composites import expand_composites
 from ..ir import Module, Operation, Value
+from ..numerics import highest, lowest
 from ..rebuild import rebuild
 from ..types import DType
 
 Rule = Callable[[Builder, Operation, tuple[Value, ...]], Sequence[Value] | None]
+
 
 def legalize(module: Module) -> Module:
     """``module`` without composites (but ``sort``) and operations that StableHLO lacks, with accumulations of narrow types in f32."""
@@ -36,6 +38,12 @@ def _digamma(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> S
     return (b.select(at_pole, b.divide(minus_one, x), b.digamma(x)),)
 
 
+def _erfc(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+    """chlo has no erfc of the f8 types."""
+    (x,) = operands
+    return (b.convert(b.erfc(b.convert(x, DType.F32)), x.dtype),) if x.dtype.itemsize == 1 else None
+
+
 def _convert(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
     """StableHLO's conversion of complex numbers to i1 and to integers is not ours; through f32 as in :mod:`interpreter`."""
     (x,), target = operands, operation.result.dtype
@@ -43,14 +51,20 @@ def _convert(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> S
         return (b.compare(x, b.constant(0, x.dtype, x.shape), "NE"),)
     if x.dtype.is_complex and not target.is_complex:
         return (b.convert(b.real(x), target),)
-    if target.is_float and target.itemsize < 4 and x.dtype not in (DType.F32, target):
-        return (b.convert(b.convert(x, DType.F32), target),)
-    return None
+    if not target.is_float or target.itemsize >= 4 or x.dtype is target:
+        return None
+    through = b.convert(x, DType.F32)
+    if target is DType.F8E4M3FN:
+        # StableHLO's overflow is nan, ours the largest value.
+        lo, hi = (b.constant(bound, DType.F32, x.shape) for bound in (lowest(target), highest(target)))
+        through = b.clamp(lo, through, hi)
+    return (b.convert(through, target),)
 
 
 def _accumulate_in_f32(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
     """StableHLO leaves open how operations on the types narrower than f32 accumulate."""
-    if not operands[0].dtype.is_float or operands[0].dtype.itemsize >= 4:
+    exact = operation.attributes.get("kind") in ("maximum", "minimum")
+    if exact or not operands[0].dtype.is_float or operands[0].dtype.itemsize >= 4:
         return None
     attributes = dict(operation.attributes)
     if "dtype" in attributes:
@@ -63,6 +77,7 @@ def _accumulate_in_f32(b: Builder, operation: Operation, operands: tuple[Value, 
 _RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "is_nan": _is_nan,
+        "erfc": _erfc,
         "digamma": _digamma,
         "convert": _convert,
         "reduce": _accumulate_in_f32,

@@ -6,7 +6,7 @@ from . import coefficients as c
 from .exponentials import exponential_head_and_tail, exponential_parts, scaled
 from .formats import INFINITY, NAN, power_of_two
 from .ir import Value, absolute, fma, lesser, polynomial, select, square_root, with_sign_of
-from .logarithms import log_lite
+from .logarithms import log_finite, log_lite
 
 _ERF_CENTRE = {"float": c.ERF_SINGLE, "double": c.ERF_DOUBLE}
 _ERF_TAIL = {"float": c.ERF_TAIL_SINGLE, "double": c.ERF_TAIL_DOUBLE}
@@ -50,13 +50,34 @@ def erf_inv_single(x: Value) -> Value:
     w = -log_lite(fma(wide, -wide, 1.0))
     centre = w < 5.0
     argument = select(centre, w - 2.5, square_root(w) - 3.0)
-    pairs = list(zip(c.ERF_INV_CENTRE_LITE, c.ERF_INV_TAIL_LITE))
-    ratio = select(centre, *(w.constant(value) for value in pairs[-1]))
-    for pair in reversed(pairs[:-1]):
-        ratio = fma(ratio, argument, select(centre, *(w.constant(value) for value in pair)))
-    magnitude = absolute(wide)
-    edge = select(magnitude.equals(1.0), wide * INFINITY, wide.constant(NAN))
-    return select(magnitude < 1.0, wide * ratio, edge).to_float()
+    ratio = _polynomial_by_case(argument, [(centre, c.ERF_INV_CENTRE_LITE)], c.ERF_INV_TAIL_LITE)
+    return _erf_inv_edges(wide, wide * ratio).to_float()
+
+
+def erf_inv_double(x: Value) -> Value:
+    """As in f32, with two polynomials in sqrt(w) that meet at w = 13. Error < 2.5 ulp."""
+    w = -log_finite(fma(x, -x, 1.0))
+    root = square_root(w)
+    centre, tail = w < 4.5, w < 13.0
+    argument = select(centre, w - 2.25, root - select(tail, w.constant(2.875), 4.875))
+    ratio = _polynomial_by_case(argument, [(centre, c.ERF_INV_CENTRE), (tail, c.ERF_INV_TAIL)], c.ERF_INV_FAR_TAIL)
+    return _erf_inv_edges(x, x * ratio)
+
+
+def _erf_inv_edges(x: Value, inside: Value) -> Value:
+    magnitude = absolute(x)
+    return select(magnitude < 1.0, inside, select(magnitude.equals(1.0), x * INFINITY, NAN))
+
+
+def _polynomial_by_case(x: Value, cases: list[tuple[Value, tuple[float, ...]]], otherwise: tuple[float, ...]) -> Value:
+    """The polynomial of the first case whose condition holds; all have one degree, so only the coefficients are selected."""
+    result = x.constant(0.0)
+    for position in reversed(range(len(otherwise))):
+        coefficient = x.constant(otherwise[position])
+        for condition, coefficients in reversed(cases):
+            coefficient = select(condition, coefficients[position], coefficient)
+        result = fma(result, x, coefficient)
+    return result
 
 
 FORMULAS = {
@@ -65,4 +86,5 @@ FORMULAS = {
     ("erfc", "f32"): erfc_single,
     ("erfc", "f64"): erfc_double,
     ("erf_inv", "f32"): erf_inv_single,
+    ("erf_inv", "f64"): erf_inv_double,
 }

@@ -1,6 +1,7 @@
 """exponential, exponential_minus_one, logistic.
 
-All reduce x = n ln2 + r with |r| <= ln2/2 and a two-part ln2, approximate e^r - 1 = r + r^2 q(r), and put 2^n back through the exponent bits.
+All reduce x = n ln2 + r with |r| <= ln2/2 and a two-part ln2, approximate e^r - 1 = r + r^2 q(r), and put 2^n back through the
+exponent bits.
 """
 
 from __future__ import annotations
@@ -57,13 +58,11 @@ def exponential_parts(x: Value, coefficients: Sequence[float] | None = None) -> 
 
 
 def exponential_head_and_tail(x: Value, low: Value | None = None) -> tuple[Value, Value, Value]:
-    """(head, tail, n): e^(x + low) = 2^n (head + tail) to a few hundredths ulp before that addition."""
+    """(head, tail, n): e^(x + low) = 2^n (head + tail) to a few hundredths ulp before that addition. |low| is below 2^-40."""
     r, r_low, n = _reduce(x)
-    if low is not None:
-        r_low = r_low + low
     head = r + 1.0
-    head_error = r - (head - 1.0)
-    return head, fma(r * r, polynomial(r, _COEFFICIENTS[x.type]), head_error + r_low), n
+    tail = fma(r * r, polynomial(r, _COEFFICIENTS[x.type]), r - (head - 1.0))
+    return head, fma(r_low if low is None else r_low + low, head + tail, tail), n
 
 
 def scaled(mantissa: Value, n: Value) -> Value:

@@ -54,10 +54,14 @@ def tan_double(x: Value) -> Value:
 
 
 def _sine(r: DoubleDouble) -> Value:
-    """sin of a two-part number up to pi/2."""
+    """sin of a two-part number up to pi/2. At that end x^3 p(x^2) is no small correction, so x^3 is taken in two parts."""
     square = r[0] * r[0]
-    low = r[1] * fma(square, -0.5, 1.0)
-    return fma(r[0] * square, polynomial(square, c.SINE_DOUBLE), low) + r[0]
+    square_low = fma(r[0], r[0], -square)
+    cube = r[0] * square
+    cube_low = fma(r[0], square, -cube) + r[0] * square_low
+    factor = polynomial(square, c.SINE_DOUBLE)
+    low = fma(cube_low, factor, r[1] * fma(square, -0.5, 1.0))
+    return fma(cube, factor, low) + r[0]
 
 
 def _with_sign_bits(value: Value, sign_bit: Value) -> Value:

@@ -97,7 +97,9 @@ def _at(arguments: Sequence[Any], position: int, element: int) -> Any:
     return arguments[position] if element < 0 else arguments[position][element]
 
 
-def _returned(place: list[Any], tensors: list[torch.Tensor], written: dict[int, torch.Tensor], arguments: Sequence[Any]) -> torch.Tensor | None:
+def _returned(
+    place: list[Any], tensors: list[torch.Tensor], written: dict[int, torch.Tensor], arguments: Sequence[Any]
+) -> torch.Tensor | None:
     match place:
         case ["output", index]:
             return tensors[index]

@@ -1,0 +1,246 @@
+"""A module as a program: regions, buffers, kernels and library calls put together into an executable image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..executable import BufferRef, ExecutableImage, KernelStep, Space, Step, TensorRef
+from ..hlo.ir import Module, Operation, Signature, Value
+from .affine import linear_form
+from .buffers import ConstantPool, Homes, extent_bytes, lifetimes, pack_scratch
+from .cost import TASK_NANOSECONDS, grain
+from .kernel import Kernel, Nest, Store
+from .kernel_cache import ENTRY, compile_kernel
+from .library import accepts_result, library_step
+from .nest_code import emit_nest
+from .regions import Partition, partition
+from .stages import stages_of
+from .target import Target
+from .trace import Tracer, flatten
+from .views import View, view_of
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One step before buffers are known: a loop nest or an operation of the library, and what it reads and writes."""
+
+    reads: tuple[Value, ...]
+    writes: tuple[Value, ...]
+    nest: Nest | None = None
+    operation: Operation | None = None
+
+
+def plan_program(module: Module, signature: Signature, target: Target) -> ExecutableImage:
+    """The image of a module that is legalised and has its contractions canonicalised."""
+    return _Planner(module, signature, target).run()
+
+
+class _Planner:
+    def __init__(self, module: Module, signature: Signature, target: Target) -> None:
+        self._module = module
+        self._signature = signature
+        self._target = target
+        self._slots = {parameter: slot for slot, parameter in enumerate(p for p in module.parameters if p.is_scalar)}
+        self._inputs = {parameter: number for number, parameter in enumerate(p for p in module.parameters if not p.is_scalar)}
+        self._homes = Homes(module, signature)
+        self._constants = ConstantPool()
+        self._messages: list[str] = []
+        # Stand-ins for what copies write: of a result, or (None) a temporary.
+        self._copies: dict[Value, int | None] = {}
+        self._offsets: dict[Value, int] = {}
+
+    def run(self) -> ExecutableImage:
+        self._homes.detached |= self._unwritable_by_library()
+        divided = partition(self._module, self._homes.strides, self._slots)
+        hazards = self._hazards(divided)
+        if hazards:
+            self._homes.detached |= hazards
+            divided = partition(self._module, self._homes.strides, self._slots)
+        first, last = self._result_copies()
+        tasks = [*first, *(_task(region.nest, region.operation, region.reads) for region in divided.regions), *last]
+        tasks = [task for task in tasks if any(value.type.size for value in task.writes)]
+        scratch_bytes = self._place_temporaries(tasks)
+        return self._generate(tasks, divided, scratch_bytes)
+
+    # Results and donations
+
+    def _unwritable_by_library(self) -> set[Value]:
+        """Results of library operations that the library cannot write in place: of unsuitable strides, or into a donated operand."""
+        return {
+            value
+            for value in self._module.results
+            if (operation := value.producer) is not None
+            and (result := self._homes.result_of(value)) is not None
+            and _is_library(operation)
+            and (result in self._signature.donations or not accepts_result(operation, self._signature.results[result].strides))
+        }
+
+    def _hazards(self, divided: Partition) -> set[Value]:
+        """Donated results that would overwrite what is still to be read."""
+        hazards: set[Value] = set()
+        for result, parameter in self._signature.donations.items():
+            value, old = self._module.results[result], self._module.parameters[parameter]
+            if self._homes.result_of(value) != result:
+                continue
+            writer = next((n for n, region in enumerate(divided.regions) if value in region.members), None)
+            if writer is None:
+                continue
+            nest = divided.regions[writer].nest
+            read_later = any(old in region.reads_now() for region in divided.regions[writer + 1 :])
+            if read_later or nest is None or not _reads_before_writing(nest, old, value):
+                hazards.add(value)
+        return hazards
+
+    def _result_copies(self) -> tuple[list[Task], list[Task]]:
+        """Copies for results that are not computed in their buffer: parameters, constants, a value for the second time, detached ones.
+
+        Parameters are copied before anything is computed, as their buffers may be donated; into a donated buffer by way of a temporary.
+        """
+        first: list[Task] = []
+        last: list[Task] = []
+        for result, value in enumerate(self._module.results):
+            donated = self._signature.donations.get(result)
+            if self._homes.result_of(value) == result or (donated is not None and self._module.parameters[donated] is value):
+                continue
+            strides = self._signature.results[result].strides
+            if value not in self._inputs:
+                last.append(self._copy(value, strides, result))
+            elif donated is None:
+                first.append(self._copy(value, strides, result))
+            else:
+                first.append(self._copy(value, strides, None))
+                last.append(self._copy(first[-1].writes[0], strides, result))
+        return first, last
+
+    def _copy(self, source: Value, strides: tuple[int, ...], result: int | None) -> Task:
+        target = Value(source.type)
+        self._copies[target] = result
+        index = tuple(linear_form(source.shape, tuple(k == dim for k in range(source.type.rank))) for dim in range(source.type.rank))
+        expression = Tracer(source.shape, self._strides_of_source, self._slots).trace(source, index)
+        store = Store(target, flatten(index, strides, source.type.rank), expression)
+        return _task(Nest(source.shape, (False,) * source.type.rank, (store,)), None, ())
+
+    def _strides_of_source(self, value: Value) -> tuple[int, ...] | None:
+        if value.producer is not None and value.producer.name == "constant" and not value.producer.attributes["value"].shape:
+            return None
+        return self._homes.strides(value)
+
+    # Buffers
+
+    def _place_temporaries(self, tasks: Sequence[Task]) -> int:
+        written = dict.fromkeys(value for task in tasks for value in task.writes)
+        temporaries = [value for value in written if self._copies.get(value, -1) is None or (value not in self._copies and self._homes.result_of(value) is None)]
+        alive = lifetimes(((task.reads, task.writes) for task in tasks), temporaries)
+        self._offsets, size = pack_scratch(alive, {value: self._homes.bytes_of(value) for value in alive})
+        return size
+
+    def _place(self, value: Value) -> BufferRef:
+        """Where a value in memory is."""
+        result = self._copies[value] if value in self._copies else self._homes.result_of(value)
+        if result is not None:
+            donated = self._signature.donations.get(result)
+            return BufferRef(Space.OUTPUT, result) if donated is None else self._place(self._module.parameters[donated])
+        if value in self._inputs:
+            return BufferRef(Space.INPUT, self._inputs[value])
+        if value.producer is not None and value.producer.name == "constant":
+            return self._constants.place(value)
+        # A value of no elements has no place, and nobody reads it.
+        return BufferRef(Space.SCRATCH, 0, self._offsets.get(value, 0))
+
+    # Steps
+
+    def _generate(self, tasks: Sequence[Task], divided: Partition, scratch_bytes: int) -> ExecutableImage:
+        code = _CodeBlock(self._target)
+        steps: list[Step] = []
+        work, parallel = 0.0, False
+        for task in tasks:
+            if task.nest is not None:
+                kernel = emit_nest(task.nest, self._place, self._messages, self._target)
+                step = self._kernel_step(kernel, code.entry(kernel.text), task)
+                cost, parallel = kernel.cost, parallel or step.range_ > step.grain
+                steps.append(step)
+            else:
+                assert task.operation is not None
+                call, cost = library_step(task.operation, lambda value: self._tensor(value, divided), self._slots)
+                parallel = parallel or cost > TASK_NANOSECONDS
+                steps.append(call)
+            work += cost
+        inputs, outputs = self._edge_bytes()
+        donations = tuple(
+            self._inputs[self._module.parameters[self._signature.donations[result]]] if result in self._signature.donations else -1
+            for result in range(len(self._module.results))
+        )
+        return ExecutableImage(
+            name=self._module.name, signature=self._signature.text, input_bytes=inputs, output_bytes=outputs, donations=donations,
+            scalar_count=len(self._slots), scratch_bytes=scratch_bytes, work=round(work), parallel=parallel, steps=tuple(steps),
+            constants=bytes(self._constants.data), code=bytes(code.data), messages=tuple(self._messages),
+        )  # fmt: skip
+
+    def _kernel_step(self, kernel: Kernel, entry: int, task: Task) -> KernelStep:
+        buffers = tuple(self._place(value) for value in kernel.buffers)
+        name = "+".join(dict.fromkeys(_name_of(value) for value in task.writes))
+        return KernelStep(name, entry, buffers, kernel.params, kernel.range, grain(kernel.range, kernel.cost))
+
+    def _tensor(self, value: Value, divided: Partition) -> TensorRef:
+        """A result of a library operation, or an operand as a view of memory."""
+        strides = self._homes.strides(value)
+        assert strides is not None, "scalars are passed by slot"
+        if value.producer is not None and _is_library(value.producer):
+            view: View | None = View(value, 0, value.shape, strides)
+        else:
+            view = view_of(value, lambda v: self._homes.strides(v) if v in divided.in_memory else None) or View(value, 0, value.shape, strides)
+        place = self._place(view.base)
+        place = BufferRef(place.space, place.index, place.offset + view.offset * value.dtype.itemsize)
+        return TensorRef(place, value.dtype.code, view.sizes, view.strides)
+
+    def _edge_bytes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        inputs = tuple(self._homes.bytes_of(parameter) for parameter in self._inputs)
+        results = zip(self._module.results, self._signature.results)
+        return inputs, tuple(extent_bytes(value.shape, layout.strides, value.dtype.itemsize) for value, layout in results)
+
+
+class _CodeBlock:
+    """The code of a program's kernels, equal ones once."""
+
+    def __init__(self, target: Target) -> None:
+        self.data = bytearray()
+        self._target = target
+        self._entries: dict[str, int] = {}
+
+    def entry(self, text: str) -> int:
+        if text not in self._entries:
+            flat = compile_kernel(text, self._target)
+            self._entries[text] = len(self.data) + flat.entries[ENTRY]
+            self.data += flat.code
+        return self._entries[text]
+
+
+def _task(nest: Nest | None, operation: Operation | None, reads: Sequence[Value] | set[Value]) -> Task:
+    if nest is None:
+        assert operation is not None
+        return Task(tuple(reads), operation.results, operation=operation)
+    return Task(tuple(dict.fromkeys(load.value for load in nest.loads())), tuple(store.value for store in nest.stores), nest)
+
+
+def _is_library(operation: Operation) -> bool:
+    return operation.name == "composite" or operation.name.startswith("host.") or operation.name == "convolution"
+
+
+def _name_of(value: Value) -> str:
+    return value.producer.name if value.producer is not None else "copy"
+
+
+def _reads_before_writing(nest: Nest, old: Value, new: Value) -> bool:
+    """Whether ``new`` may be written over ``old`` while a nest runs: each element of ``old`` is read only where it is overwritten, and not later."""
+    address = next(store.address for store in nest.stores if store.value is new)
+    loads = [load for load in nest.loads() if load.value is old]
+    if any(load.address != address for load in loads):
+        return False
+    if not loads or not nest.reductions:
+        return True
+    stages = stages_of(nest)
+    last_read = max((n for n, stage in enumerate(stages) if old in stage.loaded()), default=0)
+    return any(store.value is new for stage in stages[last_read:] for store in stage.stores) and not any(
+        old in {load.value for load in Nest(nest.extents, nest.reduced, (store,)).loads()} for store in nest.stores if store.per_row
+    )
