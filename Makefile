@@ -42,9 +42,9 @@ $(INSTALLED): pyproject.toml
 	rm -f $(VENV)/.installed-*
 	touch $@
 
+# The stamp has the time at which the build started, so that a source edited meanwhile is built next time.
 $(BUILT): $(NATIVE_SOURCES) setup.py $(INSTALLED)
-	flock $(BUILD_LOCK) $(PIP_INSTALL) --no-build-isolation --no-deps --editable .
-	touch $@
+	started=$$(date +%s) && flock $(BUILD_LOCK) $(PIP_INSTALL) --no-build-isolation --no-deps --editable . && touch -d @$$started $@
 
 demo: build
 	$(BIN)/python examples/digits.py

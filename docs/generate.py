@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torch_neuronx import envvars
+from torch_neuronx.compiler.hlo import reference
 
 DOCS = Path(__file__).resolve().parent
 
 PAGES: dict[str, Callable[[], str]] = {
     "environment.md": envvars.markdown,
+    "hlo.md": reference.markdown,
 }
 
 

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "core/core.h"
 #include "core/philox.h"
+#include "core/philox_lanes.h"
 #include "image_writer.h"
 
 namespace {
@@ -48,6 +49,28 @@ TEST(philox_fill_places_word_w_of_block_c_at_w_times_m_plus_c) {
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST(philox_gives_the_same_numbers_on_every_instruction_set) {
+  const std::uint64_t offset = 0xFFFFFFFF - 100;  // the low counter word wraps on the way
+  const std::vector<std::uint32_t> expected = filled(5, offset, 4003);
+  std::vector<std::pair<neuron::PhiloxFillRange, bool>> variants = {{neuron::philox_fill_avx2, __builtin_cpu_supports("avx2")},
+                                                                    {neuron::philox_fill_avx512, __builtin_cpu_supports("avx512f")}};
+  for (const auto& [fill_range, supported] : variants) {
+    if (!supported) continue;
+    std::vector<std::uint32_t> out(4003);
+    const neuron::PhiloxFill fill{5, offset, out.data(), 4003, 1001};
+    fill_range(fill, 0, 333);
+    fill_range(fill, 333, 1001);
+    CHECK(out == expected);
+  }
+  for (std::int64_t c = 0; c < 1001; ++c) {
+    const std::uint64_t counter = offset + static_cast<std::uint64_t>(c);
+    CHECK_EQUAL(expected[c],
+                neuron::philox_block({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0, 0}, {5, 0})[0]);
+  }
+}
+#endif
 
 TEST(philox_fill_does_not_depend_on_the_thread_count) {
   for (const std::int64_t count : {100'000, 500'001}) {

@@ -26,7 +26,10 @@ def module_of(build: Build, *types: tuple[Sequence[int], DType]) -> Module:
 
 
 def run(build: Build, *inputs: Any, dtype: DType | None = None) -> Any:
-    """The result (a list if there are several) of ``build(builder, *inputs)``, interpreted. Inputs have the dtype of their arrays, or ``dtype``."""
+    """The result (a list if there are several) of ``build(builder, *inputs)``, interpreted.
+
+    Inputs have the dtype of their arrays, or ``dtype``.
+    """
     arrays = [np.asarray(value, None if dtype is None else HELD_AS[dtype]) for value in inputs]
     module = module_of(build, *((array.shape, dtype or NATURAL[array.dtype]) for array in arrays))
     results = interpret(module, arrays)

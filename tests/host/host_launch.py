@@ -85,7 +85,11 @@ class _Buffer:
         self.shape, self.dtype = tuple(shape), dtype
         size = extent_bytes(shape, strides, dtype.itemsize)
         self.raw = np.full(size + 2 * self.MARGIN, GUARD, np.uint8)
-        stored = to_storage(np.zeros(1, bool) if values is None else np.asarray(values), dtype).dtype if dtype is not DType.BF16 else np.dtype(np.uint16)
+        stored = (
+            to_storage(np.zeros(1, bool) if values is None else np.asarray(values), dtype).dtype
+            if dtype is not DType.BF16
+            else np.dtype(np.uint16)
+        )
         if values is None:
             stored = _storage(dtype)
         item = np.dtype(stored).itemsize

@@ -12,10 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_neuronx.compiler.lowering.call import map_tensors
 from torch_neuronx.compiler.lowering.registry import find, name_of
 
+# Results that are an index of an element, where PyTorch leaves open which of several equal elements.
+_FREE_AMONG_EQUALS = {("aten::kthvalue", 1), ("aten::topk", 1), ("aten::median.dim", 1)}
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
-
-_UNDEFINED_CONTENTS = {"aten::empty_like"}
-
 
 class CheckLowerings(TorchDispatchMode):
     """Runs ops on the CPU as always, and each that has a lowering through the interpreter too.
@@ -51,8 +50,7 @@ class CheckLowerings(TorchDispatchMode):
         if find(op) is None:
             self.unserved[name_of(op)] = "no lowering"
             return False
-        random = any(str(argument.type) == "Optional[Generator]" for argument in op._schema.arguments)
-        return not random and name_of(op) not in _UNDEFINED_CONTENTS
+        return torch.Tag.nondeterministic_seeded not in op.tags and "empty" not in name_of(op)
 
     def _compare(self, op: Any, before: Sequence[Any], after: Sequence[Any], result: Any) -> None:
         returns, written = interpreted(op, before)
@@ -62,7 +60,8 @@ class CheckLowerings(TorchDispatchMode):
         reference = list(reference) if isinstance(reference, tuple) else [reference] if op._schema.returns else []
         actual = list(result) if isinstance(result, tuple) else [result] if op._schema.returns else []
         for position, (mine, theirs, right) in enumerate(zip(returns, actual, reference, strict=True)):
-            self._assert_close(f"result {position}", mine, theirs, right)
+            if (name_of(op), position) not in _FREE_AMONG_EQUALS:
+                self._assert_close(f"result {position}", mine, theirs, right)
         for (position, element), mine in written.items():
             pick = lambda values: values[position] if element < 0 else values[position][element]  # noqa: E731, B023
             self._assert_close(f"argument {position}", mine, pick(after), pick(wide))

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/arena.h"
 #include "torch/device/error.h"
 #include "torch/device/streams.h"
 
@@ -90,12 +91,9 @@ void submit_tensor_copy(Stream& stream, const at::Tensor& destination, const at:
 }
 
 void read_device(Stream& stream, void* destination, const void* source, std::size_t bytes) {
-  if (config().protect_memory) {
-    submit_copy(stream, destination, source, bytes);
-    return synchronize(stream);
-  }
-  // The virtual core's memory is host memory, and with the stream empty nobody writes there: a command would only cost its submission.
+  // With the stream empty nobody writes there: a command would only cost its submission.
   synchronize(stream);
+  const MemoryAccess access;
   std::memcpy(destination, source, bytes);
 }
 

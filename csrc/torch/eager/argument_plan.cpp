@@ -54,9 +54,18 @@ void make_static(CallPlan& plan, const c10::FunctionSchema& schema, std::int64_t
   kind = ArgumentKind::kValue;
 }
 
+void make_written(CallPlan& plan, const c10::FunctionSchema& schema, std::int64_t index) {
+  TORCH_CHECK(index >= 0 && index < static_cast<std::int64_t>(plan.arguments.size()) && plan.arguments[index].kind == ArgumentKind::kTensor,
+              "written argument ", index, " of ", schema.name(), " is not one of its tensors");
+  plan.arguments[index].written = true;
+  plan.writes = true;
+  plan.hidden_writes.push_back(static_cast<int>(index));
+}
+
 }  // namespace
 
-CallPlan plan_call(const c10::FunctionSchema& schema, std::span<const std::int64_t> static_arguments) {
+CallPlan plan_call(const c10::FunctionSchema& schema, std::span<const std::int64_t> static_arguments,
+                   std::span<const std::int64_t> written_arguments) {
   CallPlan plan;
   for (const c10::Argument& argument : schema.arguments()) {
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -65,6 +74,7 @@ CallPlan plan_call(const c10::FunctionSchema& schema, std::span<const std::int64
     plan.writes |= written;
   }
   for (std::int64_t index : static_arguments) make_static(plan, schema, index);
+  for (std::int64_t index : written_arguments) make_written(plan, schema, index);
   return plan;
 }
 

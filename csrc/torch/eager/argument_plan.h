@@ -26,11 +26,14 @@ struct ArgumentPlan {
 
 struct CallPlan {
   std::vector<ArgumentPlan> arguments;
-  bool writes = false;             // some argument is written
-  std::vector<int> index_lists;    // arguments of type Tensor?[], whose CPU tensors are moved to the device
+  bool writes = false;           // some argument is written
+  std::vector<int> index_lists;  // arguments of type Tensor?[], whose CPU tensors are moved to the device
+  std::vector<int> hidden_writes;  // tensors that are written although the schema does not say so
 };
 
-// `static_arguments`: indices of Scalar arguments that are keyed by value. Throws for an index that is out of range or no Scalar.
-CallPlan plan_call(const c10::FunctionSchema& schema, std::span<const std::int64_t> static_arguments);
+// `static_arguments`: indices of Scalar arguments that are keyed by value. `written_arguments`: indices of tensors that the op writes
+// although its schema does not say so (native_batch_norm's running statistics). Throws for an index that names no such argument.
+CallPlan plan_call(const c10::FunctionSchema& schema, std::span<const std::int64_t> static_arguments,
+                   std::span<const std::int64_t> written_arguments);
 
 }  // namespace neuron::torch_face

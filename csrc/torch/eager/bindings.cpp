@@ -1,4 +1,6 @@
 // Python's view of eager execution: fallback policy and tracking, native ops, programs.
+#include "torch/bindings.h"
+
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -6,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "torch/bindings.h"
 #include "torch/device/gil.h"
 #include "torch/eager/fallback.h"
 #include "torch/eager/native_op.h"
@@ -55,7 +56,8 @@ void bind_eager(py::module_& m) {
   m.def("_executed_op_counts", &executed_counts);
   m.def("_fallback_op_counts", &fallback_counts);
   m.def("_clear_op_tracking", &clear_tracking);
-  m.def("_register_native_op", [](const std::string& name, const std::vector<std::int64_t>& static_args) { register_native_op(name, static_args); });
+  m.def("_register_native_op", [](const std::string& name, const std::vector<std::int64_t>& static_args,
+                                  const std::vector<std::int64_t>& written_args) { register_native_op(name, static_args, written_args); });
   m.def("_set_compile_flags", &set_compile_flags);
   m.def("_clear_eager_cache", &clear_eager_cache);
   m.def("_eager_stats", &stats);

@@ -71,7 +71,7 @@ class ProgramCache {
  private:
   struct Table;
   std::atomic<const Table*> table_;
-  mutable std::mutex mutex_;  // of writers
+  mutable std::mutex mutex_;                          // of writers
   std::vector<std::unique_ptr<const Table>> tables_;  // the current one is the last; older ones may still be read
   std::vector<std::unique_ptr<const CacheEntry>> entries_;
 };

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 namespace neuron::torch_face {
@@ -22,7 +23,8 @@ void set_fallback_policy(FallbackPolicy policy);
 
 // Runs `op` on the CPU: arguments are copied to the host, results and written arguments back. Subject to the policy; counted.
 // Random ops draw from a CPU generator that is seeded by the device's generator, so the CPU's own generator is left alone.
-void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// `hidden_writes`: indices of tensor arguments that the op writes although its schema does not say so.
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::span<const int> hidden_writes = {});
 
 // Invocations by schema name with overload ("aten::scatter_reduce.two_out") since the last clear.
 std::map<std::string, std::uint64_t> fallback_counts();

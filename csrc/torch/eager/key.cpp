@@ -18,8 +18,21 @@ std::atomic<std::uint64_t> compile_flags{0};  // independent of all other data: 
 
 // The low byte of the word that starts every argument's part of a key; it says how the rest is read, so keys parse unambiguously.
 enum class Tag : std::uint64_t {
-  kNone, kTensor, kHostScalar, kHostComplex, kInt, kDouble, kBool, kComplex, kList, kGenerator, kDevice, kString,
-  kScalarInt, kScalarDouble, kScalarBool,
+  kNone,
+  kTensor,
+  kHostScalar,
+  kHostComplex,
+  kInt,
+  kDouble,
+  kBool,
+  kComplex,
+  kList,
+  kGenerator,
+  kDevice,
+  kString,
+  kScalarInt,
+  kScalarDouble,
+  kScalarBool,
 };
 
 constexpr std::uint64_t word(Tag tag, std::uint64_t payload = 0) { return static_cast<std::uint64_t>(tag) | payload << 8; }

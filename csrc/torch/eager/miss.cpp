@@ -24,7 +24,7 @@ namespace {
 namespace py = pybind11;
 using Arguments = std::span<const c10::IValue>;
 
-std::atomic<std::uint64_t> miss_count{0};           // counters on their own: relaxed
+std::atomic<std::uint64_t> miss_count{0};  // counters on their own: relaxed
 std::atomic<std::uint64_t> compile_nanoseconds{0};
 
 // One compilation that some thread is doing now.
@@ -148,7 +148,8 @@ std::shared_ptr<const EagerProgram> compile_in_python(const NativeOp& op, Argume
   const PlainTorch plain;
   return with_python_errors([&]() -> std::shared_ptr<const EagerProgram> {
     py::list values;
-    for (std::size_t i = 0; i < arguments.size(); ++i) values.append(to_python(arguments[i], declared_kind(op.handle().schema().arguments()[i])));
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      values.append(to_python(arguments[i], declared_kind(op.handle().schema().arguments()[i])));
     auto program = py::module_::import("torch_neuronx.eager").attr("compile_call")(c10::toString(op.handle().operator_name()), values);
     if (program.is_none()) return nullptr;
     return program.cast<std::shared_ptr<EagerProgram>>();
@@ -188,7 +189,8 @@ class Resolver {
     const std::uint32_t position = position_of(op_.plan(), arguments_, place.argument, place.element);
     const at::Tensor* tensor = at(position).tensor;
     check(tensor != nullptr && tensor->is_privateuseone(), "a buffer is bound to something that is no neuron tensor");
-    check(at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->itemsize()) >= bytes, "a buffer is smaller than the program needs");
+    check(at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->itemsize()) >= bytes,
+          "a buffer is smaller than the program needs");
     return position;
   }
 
@@ -210,7 +212,8 @@ class Resolver {
     const caffe2::TypeMeta dtype = c10::scalarTypeToTypeMeta(spec.dtype);
     const std::size_t size = at::detail::computeStorageNbytes(spec.sizes, spec.strides, dtype.itemsize());
     check(size >= bytes, "an output is smaller than the program needs");
-    return {-1, spec.sizes, spec.strides, at::IntArrayRef(spec.strides) == at::IntArrayRef(c10::contiguous_strides(spec.sizes)), dtype, size};
+    return {-1,    spec.sizes, spec.strides, at::IntArrayRef(spec.strides) == at::IntArrayRef(c10::contiguous_strides(spec.sizes)),
+            dtype, size};
   }
 
   const NativeOp& op_;

@@ -120,7 +120,7 @@ void replace_arguments(const LaunchPlan& plan, Outputs& outputs, std::size_t arg
 NativeOp::NativeOp(c10::OperatorHandle handle, CallPlan plan) : handle_(handle), plan_(std::move(plan)) {}
 
 void NativeOp::call(Stack* stack) {
-  if (!call_natively(stack)) fall_back(handle_, stack);
+  if (!call_natively(stack)) fall_back(handle_, stack, plan_.hidden_writes);
 }
 
 bool NativeOp::call_natively(Stack* stack) {

@@ -46,7 +46,8 @@ class NativeOp {
 
 // Registers the boxed kernel of `schema_name` ("aten::add.Tensor") for neuron tensors. A second registration changes nothing.
 // Throws for an op that PyTorch does not know and for static arguments that it does not have.
-void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments);
+void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments,
+                        std::span<const std::int64_t> written_arguments);
 
 // The op of that name, made on first use without registering a kernel.
 NativeOp& native_op(const std::string& schema_name);

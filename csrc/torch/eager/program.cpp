@@ -18,14 +18,22 @@ namespace py = pybind11;
 
 // PyTorch's names of the dtypes that a program may write.
 constexpr std::pair<std::string_view, c10::ScalarType> kDTypes[] = {
-    {"bool", c10::kBool},          {"int8", c10::kChar},
-    {"int16", c10::kShort},        {"int32", c10::kInt},
-    {"int64", c10::kLong},         {"uint8", c10::kByte},
-    {"uint16", c10::kUInt16},      {"uint32", c10::kUInt32},
-    {"uint64", c10::kUInt64},      {"float16", c10::kHalf},
-    {"bfloat16", c10::kBFloat16},  {"float32", c10::kFloat},
-    {"float64", c10::kDouble},     {"complex64", c10::kComplexFloat},
-    {"complex128", c10::kComplexDouble}, {"float8_e4m3fn", c10::kFloat8_e4m3fn},
+    {"bool", c10::kBool},
+    {"int8", c10::kChar},
+    {"int16", c10::kShort},
+    {"int32", c10::kInt},
+    {"int64", c10::kLong},
+    {"uint8", c10::kByte},
+    {"uint16", c10::kUInt16},
+    {"uint32", c10::kUInt32},
+    {"uint64", c10::kUInt64},
+    {"float16", c10::kHalf},
+    {"bfloat16", c10::kBFloat16},
+    {"float32", c10::kFloat},
+    {"float64", c10::kDouble},
+    {"complex64", c10::kComplexFloat},
+    {"complex128", c10::kComplexDouble},
+    {"float8_e4m3fn", c10::kFloat8_e4m3fn},
     {"float8_e5m2", c10::kFloat8_e5m2},
 };
 
@@ -64,7 +72,8 @@ OutputSpec output_spec(const py::handle& item) {
   spec.sizes = fields["sizes"].cast<std::vector<std::int64_t>>();
   spec.strides = fields["strides"].cast<std::vector<std::int64_t>>();
   spec.dtype = dtype_named(fields["dtype"].cast<std::string>());
-  if (spec.sizes.size() != spec.strides.size()) reject("an output has " + std::to_string(spec.sizes.size()) + " sizes and " + std::to_string(spec.strides.size()) + " strides");
+  if (spec.sizes.size() != spec.strides.size())
+    reject("an output has " + std::to_string(spec.sizes.size()) + " sizes and " + std::to_string(spec.strides.size()) + " strides");
   return spec;
 }
 
@@ -89,7 +98,8 @@ Binding parse_binding(const py::dict& fields) {
   for (const py::handle item : py::cast<py::sequence>(fields["inputs"])) binding.inputs.push_back(place(item));
   for (const py::handle item : py::cast<py::sequence>(fields["scalars"])) binding.scalars.push_back(scalar_source(item));
   for (const py::handle item : py::cast<py::sequence>(fields["outputs"])) binding.outputs.push_back(output_spec(item));
-  for (const py::handle item : py::cast<py::sequence>(fields["returns"])) binding.returns.push_back(return_spec(item, binding.outputs.size()));
+  for (const py::handle item : py::cast<py::sequence>(fields["returns"]))
+    binding.returns.push_back(return_spec(item, binding.outputs.size()));
   binding.rng_draws = fields["rng_draws"].cast<std::uint64_t>();
   return binding;
 }

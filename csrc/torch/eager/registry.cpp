@@ -24,7 +24,7 @@ struct Registry {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<NativeOp>> ops;
   std::map<std::string, std::unique_ptr<torch::Library>> libraries;  // by namespace
-  std::set<std::string> registered;                          // ops whose kernel PyTorch's dispatcher has
+  std::set<std::string> registered;                                  // ops whose kernel PyTorch's dispatcher has
   std::map<std::string, std::uint64_t> launched_at_clear;
 };
 
@@ -40,13 +40,14 @@ c10::OperatorName operator_name(const std::string& schema_name) {
 }
 
 // The op, made with these static arguments if there is none yet.
-NativeOp& find_or_add(const std::string& schema_name, std::span<const std::int64_t> static_arguments) {
+NativeOp& find_or_add(const std::string& schema_name, std::span<const std::int64_t> static_arguments,
+                      std::span<const std::int64_t> written_arguments) {
   std::lock_guard lock(registry().mutex);
   auto& op = registry().ops[schema_name];
   if (!op) {
     const auto name = operator_name(schema_name);
     const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(name.name.c_str(), name.overload_name.c_str());
-    op = std::make_unique<NativeOp>(handle, plan_call(handle.schema(), static_arguments));
+    op = std::make_unique<NativeOp>(handle, plan_call(handle.schema(), static_arguments, written_arguments));
   }
   return *op;
 }
@@ -61,10 +62,11 @@ torch::Library& library_of(const std::string& schema_name) {
 
 }  // namespace
 
-NativeOp& native_op(const std::string& schema_name) { return find_or_add(schema_name, {}); }
+NativeOp& native_op(const std::string& schema_name) { return find_or_add(schema_name, {}, {}); }
 
-void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments) {
-  NativeOp& op = find_or_add(schema_name, static_arguments);
+void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments,
+                        std::span<const std::int64_t> written_arguments) {
+  NativeOp& op = find_or_add(schema_name, static_arguments, written_arguments);
   {
     std::lock_guard lock(registry().mutex);
     if (!registry().registered.insert(schema_name).second) return;

@@ -17,4 +17,4 @@ def install_native_ops() -> None:
     """Registers every overload that a lowering serves; once per process."""
     _C._set_compile_flags(_FLAG_FLOAT64_EXACT if float64_is_exact() else 0)
     for op in registry.variants():
-        _C._register_native_op(op.name, op.static_arguments)
+        _C._register_native_op(op.name, op.static_arguments, op.written_arguments)

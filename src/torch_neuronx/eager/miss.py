@@ -47,7 +47,7 @@ def compile_call(op_name: str, arguments: Sequence[Any]) -> _C.EagerProgram | No
 
 
 def _program(op_name: str, variant: registry.Variant, arguments: Sequence[Any]) -> _C.EagerProgram:
-    metas, host_scalars = _metas(arguments)
+    metas, host_scalars = _metas(arguments, _writes(variant))
     if not variant.lowering.exact and not float64_is_exact() and _has_float64(arguments):
         warn_float64_is_narrowed()
     key = _key(op_name, variant, metas, host_scalars)
@@ -65,8 +65,16 @@ def _program(op_name: str, variant: registry.Variant, arguments: Sequence[Any]) 
     return _C.EagerProgram(image, binding)
 
 
-def _metas(arguments: Sequence[Any]) -> tuple[list[Any], frozenset[Place]]:
-    """The arguments with meta tensors for tensors, one for each distinct tensor, and which of them are 0-d CPU tensors."""
+def _writes(variant: registry.Variant) -> bool:
+    return any(destination is not None for destination in variant.destinations)
+
+
+def _metas(arguments: Sequence[Any], share: bool) -> tuple[list[Any], frozenset[Place]]:
+    """The arguments with meta tensors for tensors, and which of them are 0-d CPU tensors.
+
+    With ``share`` identical tensors have one meta tensor. Only an op that writes may want that: the dispatcher's key tells which tensors
+    are identical for such ops only, so that another op's program must not depend on it.
+    """
     by_identity: dict[tuple[Any, ...], torch.Tensor] = {}
     host_scalars: set[Place] = set()
 
@@ -75,7 +83,7 @@ def _metas(arguments: Sequence[Any]) -> tuple[list[Any], frozenset[Place]]:
             host_scalars.add(place)
             return torch.empty_strided((), (), dtype=tensor.dtype, device="meta")
         identity = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg())
-        known = by_identity.get(identity) if tensor.numel() else None
+        known = by_identity.get(identity) if share and tensor.numel() else None
         if known is None:
             known = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             known = torch._conj(known) if tensor.is_conj() else known
@@ -102,7 +110,7 @@ def _has_float64(arguments: Sequence[Any]) -> bool:
 def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas: Sequence[Any]) -> None:
     """Runs PyTorch's own checks on a call that writes into its arguments, and gives ``out=`` tensors the size they must have."""
     schema = variant.op._schema
-    if not any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments):
+    if not _writes(variant):
         return  # the lowering runs the functional overload's meta function itself
     if variant.op.namespace != "aten" or variant.lowering.outputs_like:
         return  # the device's own copy, whose arguments are checked already, or an op without a meta function

@@ -41,11 +41,12 @@ class Builder:
     and what is allowed. Dimensions are counted from 0 and are not negative.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parameters: Sequence[Value] = ()) -> None:
+        """``parameters`` are those of a module that is rewritten."""
         self._name = name
-        self._parameters: list[Value] = []
+        self._parameters = list(parameters)
         self._operations: list[Operation] = []
-        self._values: set[Value] = set()
+        self._values = set(parameters)
 
     # The module
 
@@ -71,6 +72,16 @@ class Builder:
         types = infer_types(name, [value.type for value in operands], attributes)
         operation = Operation(name, tuple(operands), MappingProxyType(dict(attributes)))
         operation.results = tuple(Value(type, operation, index) for index, type in enumerate(types))
+        self._operations.append(operation)
+        self._values.update(operation.results)
+        return operation.results
+
+    def copy(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The results of an operation of another module on ``operands``. On its own ones it is that operation, not a new one."""
+        if operands != operation.operands:
+            return self.operation(operation.name, operands, operation.attributes)
+        for position, value in enumerate(operands):
+            self._check_owned(operation.name, position, value)
         self._operations.append(operation)
         self._values.update(operation.results)
         return operation.results

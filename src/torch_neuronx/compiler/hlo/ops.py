@@ -30,15 +30,14 @@ class OpSpec:
     rule: Rule
     meaning: str
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    min_arity: int = field(init=False)
+    # None: any number.
+    max_arity: int | None = field(init=False)
 
-    @property
-    def min_arity(self) -> int:
-        return sum(not name.startswith("*") and not name.endswith("?") for name in self.operands)
-
-    @property
-    def max_arity(self) -> int | None:
-        """None: any number."""
-        return None if any(name.startswith("*") for name in self.operands) else len(self.operands)
+    def __post_init__(self) -> None:
+        any_number = any(name.startswith("*") for name in self.operands)
+        object.__setattr__(self, "min_arity", sum(not name.startswith("*") and not name.endswith("?") for name in self.operands))
+        object.__setattr__(self, "max_arity", None if any_number else len(self.operands))
 
 
 def find_spec(name: str, attributes: Mapping[str, Any]) -> OpSpec:
@@ -53,11 +52,11 @@ def find_spec(name: str, attributes: Mapping[str, Any]) -> OpSpec:
 def infer_types(name: str, operands: Sequence[TensorType], attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
     """The result types of an operation. ValueError that names the op if arity, attributes or types do not fit its row."""
     spec = find_spec(name, attributes)
-    own = {key: value for key, value in attributes.items() if not (name == "composite" and key == "name")}
+    own = {key: value for key, value in attributes.items() if key != "name"} if name == "composite" else attributes
     try:
         if len(operands) < spec.min_arity or (spec.max_arity is not None and len(operands) > spec.max_arity):
             raise ValueError(f"got {len(operands)} operands; the operands are ({', '.join(spec.operands)})")
-        if set(own) != set(spec.attributes):
+        if own.keys() != set(spec.attributes):
             raise ValueError(f"got the attributes {{{', '.join(sorted(own))}}}; they must be {{{', '.join(sorted(spec.attributes))}}}")
         result = spec.rule(*operands, **own)
     except ValueError as error:
@@ -130,7 +129,7 @@ OPS: Mapping[str, OpSpec] = _table(
     ("atanh", "x", "", elementwise(FLOAT), "inverse hyperbolic tangent"),
     (
         "convert", "x", "dtype", shape_rules.convert,
-        "value conversion, rounding to nearest even; float → integer truncates as a C cast (out of range and nan: unspecified); "
+        "value conversion, to a type narrower than f32 through f32; float → integer truncates (out of range and nan: unspecified); "
         "→ i1 is x != 0; complex → real takes the real part; real → complex has zero imaginary part",
     ),
     ("bitcast_convert", "x", "dtype", shape_rules.bitcast_convert, "the same bits as another real type of the same size"),

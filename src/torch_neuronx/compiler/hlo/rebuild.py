@@ -15,20 +15,21 @@ Replacement = Callable[[Builder, Operation, tuple[Value, ...]], Sequence[Value] 
 def rebuild(module: Module, replace: Replacement) -> Module:
     """``module`` with the values that ``replace`` returns in place of results; ``module`` itself if it always returns None.
 
-    Operations come in order, so the operands that ``replace`` sees are already rewritten. A value of another type than the result it stands
-    for is a ValueError.
+    Operations come in order, so the operands that ``replace`` sees are already rewritten. The copy shares the parameters, and the
+    operations that do not change, with ``module``. A value of another type than the result it stands for is a ValueError.
     """
-    builder = Builder(module.name)
-    copies = {parameter: builder.parameter(parameter.type, parameter.is_scalar) for parameter in module.parameters}
+    builder = Builder(module.name, module.parameters)
+    replaced: dict[Value, Value] = {}
     changed = False
     for operation in module.operations:
-        operands = tuple(copies[operand] for operand in operation.operands)
+        operands = tuple([replaced.get(operand, operand) for operand in operation.operands])
         results = replace(builder, operation, operands)
         changed |= results is not None
         if results is None:
-            results = builder.operation(operation.name, operands, operation.attributes)
+            results = builder.copy(operation, operands)
         for old, new in zip(operation.results, results, strict=True):
             if old.type != new.type:
                 raise ValueError(f"rebuild: {old!r} of module {module.name!r} cannot be replaced by {new!r}; the types must be equal")
-            copies[old] = new
-    return builder.build([copies[result] for result in module.results]) if changed else module
+            if old is not new:
+                replaced[old] = new
+    return builder.build([replaced.get(result, result) for result in module.results]) if changed else module

@@ -53,8 +53,22 @@ class Accumulator:
             case _:
                 return text.define(f"{_MNEMONIC[self.kind]} {self.block} {accumulated}, {element}")
 
+    def combine_exactly(self, text: KernelText, accumulated: str, element: str) -> str:
+        """As ``combine``, in the given order and rounded to the dtype each time."""
+        if self.kind in ("add", "multiply") and self.block in ("float", "double"):
+            combined = text.define(f"f{_MNEMONIC[self.kind]} {self.block} {accumulated}, {element}")
+            return scalar_code.round_register(text.emitter, self.dtype, combined)
+        return self.combine(text, accumulated, element)
+
     def add_block(self, text: KernelText, total: str, block: str) -> str:
         return text.define(f"fadd double {total}, {text.define(f'fpext float {block} to double')}")
+
+    def add_block_array(self, text: KernelText, totals: str, blocks: str, count: int) -> None:
+        """As ``add_block`` for whole arrays in memory."""
+        total = text.define(f"load <{count} x double>, ptr {totals}")
+        block = text.define(f"load <{count} x float>, ptr {blocks}")
+        wide = text.define(f"fpext <{count} x float> {block} to <{count} x double>")
+        text.do(f"store <{count} x double> {text.define(f'fadd <{count} x double> {total}, {wide}')}, ptr {totals}")
 
     def finish(self, text: KernelText, total: str) -> str:
         """The register of the result."""

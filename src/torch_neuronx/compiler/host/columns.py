@@ -6,7 +6,7 @@ parallel range is the kept loops, with the columns cut into blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import prod
 
@@ -17,7 +17,7 @@ from .accumulators import COLUMN_BLOCK, Accumulator, accumulator_of
 from .cost import LAUNCH_NANOSECONDS, element_cost
 from .expression_code import Counter, ExpressionCode
 from .expressions import Expression, State, walk
-from .kernel import BufferKey, Kernel, Nest
+from .kernel import BufferKey, Kernel, Nest, Store
 from .pointwise import Buffers, finish_kernel, inner_loop, row_loop, write_checks
 from .schedule import Schedule
 from .stages import Stage, Variation, invariant_expressions, stages_of
@@ -30,7 +30,7 @@ BLOCK_WIDTH = 256
 
 def emit_columns(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target) -> Kernel:
     """The kernel of a nest with reductions whose innermost loop is kept: the last of ``kept``."""
-    text = KernelText()
+    text = KernelText(target)
     buffers = Buffers(text, key)
     *outer, column = kept
     extents = [schedule.extents[loop] for loop in outer]
@@ -39,7 +39,7 @@ def emit_columns(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: S
     with row_loop(text, [*extents, blocks]) as counters:
         writer.write(outer, counters)
     loads = element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores if not store.per_row))
-    return finish_kernel(text, buffers, prod(extents) * blocks, schedule.size * loads + LAUNCH_NANOSECONDS, target)
+    return finish_kernel(text, buffers, prod(extents) * blocks, schedule.size * loads + LAUNCH_NANOSECONDS)
 
 
 class _ColumnWriter:
@@ -71,7 +71,7 @@ class _ColumnWriter:
             self._write_stage(stage, number == 0)
         per_row = [store for store in self._nest.stores if store.per_row]
         if per_row:
-            with self._columns():
+            with self._columns(self._lanes([store.expression for store in per_row], per_row)):
                 for store, register in [(store, code.emit(store.expression)) for store in per_row]:
                     code.store(store.value, store.address, register)
         code.kept.clear()
@@ -82,7 +82,7 @@ class _ColumnWriter:
         accumulators = [accumulator_of(reduction) for reduction in stage.reductions]
         totals = [text.slot(_array_type(accumulator.total), BLOCK_WIDTH) for accumulator in accumulators]
         self._fill(list(zip(accumulators, totals, (accumulator.total for accumulator in accumulators))))
-        with self._blocks(accumulators, totals) as slots, self._columns():
+        with self._blocks(accumulators, totals) as slots, self._columns(self._lanes(stage.roots(), stage.stores)):
             if is_first:
                 write_checks(code, self._nest.checks, self._messages)
             for reduction, accumulator, slot in zip(stage.reductions, accumulators, slots):
@@ -115,25 +115,26 @@ class _ColumnWriter:
                 for loop, extent in zip(self._reduced, [end, *self._extents[1:]]):
                     loops.enter_context(inner_loop(self._code, loop, begin if loop == self._reduced[0] else "0", extent))
                 yield slots
-            if blocked:
-                with self._columns():
-                    for accumulator, total in blocked:
-                        sum_ = accumulator.add_block(text, self._get(total, "double"), self._get(parts[total], "float"))
-                        self._put(total, "double", sum_)
+            for accumulator, total in blocked:
+                accumulator.add_block_array(text, total, parts[total], BLOCK_WIDTH)
 
     @contextmanager
-    def _columns(self) -> Iterator[None]:
+    def _columns(self, lanes: int) -> Iterator[None]:
         """The loop over the block's columns."""
-        with inner_loop(self._code, self._column, self._begin, self._end):
+        with inner_loop(self._code, self._column, self._begin, self._end, lanes):
             yield
+
+    def _lanes(self, roots: Iterable[Expression], stores: Iterable[Store] = ()) -> int:
+        return self._code.lanes(roots, [store.address for store in stores], self._column)
 
     # One element per column
 
     def _fill(self, arrays: list[tuple[Accumulator, str, str]]) -> None:
-        if arrays:
-            with self._columns():
-                for accumulator, slot, type_ in arrays:
-                    self._put(slot, type_, accumulator.identity(type_))
+        """Sets whole arrays to the identity; they are short enough for one (wide) store each."""
+        for accumulator, slot, type_ in arrays:
+            element = accumulator.identity(type_)
+            wide = _array_type(type_)
+            self._text.do(f"store <{BLOCK_WIDTH} x {wide}> splat ({wide} {_AS_BYTE.get(element, element)}), ptr {slot}")
 
     def _place(self, slot: str, type_: str) -> str:
         counter = self._code.counters[self._column]
@@ -159,7 +160,7 @@ class _ColumnWriter:
         if not wanted or not self._reduced:
             return
         slots = {e: self._text.slot(_array_type(scalar_code.register_type(e.dtype)), BLOCK_WIDTH) for e in wanted}
-        with self._columns():
+        with self._columns(self._lanes(slots)):
             for expression, slot in slots.items():
                 self._put(slot, scalar_code.register_type(expression.dtype), self._code.emit(expression))
         self._code.kept.update({e: self._reader(slot, e.dtype) for e, slot in slots.items()})
@@ -171,6 +172,9 @@ class _ColumnWriter:
         column = self._code.schedule.groups[self._column]
         in_column = Variation(loop in column for loop in range(len(self._nest.extents)))
         return in_column(expression) or any(isinstance(e, State) for e in walk([expression]))
+
+
+_AS_BYTE = {"true": "1", "false": "0"}
 
 
 def _array_type(type_: str) -> str:

@@ -6,14 +6,14 @@ Numbers that depend on a tensor's shape or strides never appear in the text; the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..hlo.ir import Value
 from ..hlo.types import DType
 from . import scalar_code
 from .affine import Affine
-from .expressions import Apply, Expression, Literal, Load, Position, ScalarArgument, State, walk
+from .expressions import Apply, Expression, Literal, Load, Position, ScalarArgument, State, form_of, walk
 from .llvm_text import KernelText
 from .schedule import Schedule
 
@@ -61,6 +61,12 @@ class ExpressionCode:
         """Forgets what was computed in levels from ``level`` on, whose loops are closed."""
         for expression in [e for e, (_, at) in self.known.items() if at >= level]:
             del self.known[expression]
+
+    def load(self, value: Value, address: Affine) -> str:
+        """Reads an element at the innermost open level, as it is now."""
+        pointer, _ = self._pointer(self.pointer_of(value), value.dtype, address)
+        loaded = self.text.define(f"load {scalar_code.memory_type(value.dtype)}, ptr {pointer}")
+        return scalar_code.from_memory(self.text.emitter, value.dtype, loaded)
 
     def store(self, value: Value, address: Affine, register: str) -> None:
         """Writes an element at the innermost open level."""
@@ -119,6 +125,26 @@ class ExpressionCode:
         with self.text.at(level):
             loaded = self.text.load_guarded(guard, type_, pointer)
             return scalar_code.from_memory(self.text.emitter, expression.dtype, loaded), level
+
+    def lanes(self, roots: Iterable[Expression], addresses: Iterable[Affine], loop: int) -> int:
+        """How many iterations of a loop of the schedule fill the vector registers; 0 (for LLVM to choose) if its memory is not contiguous."""
+        if not self.schedule.groups:
+            return 0
+        innermost = self.schedule.groups[loop][-1]
+        widest, forms = 1, list(addresses)
+        for expression in walk(roots, (), self.kept):
+            form = form_of(expression)
+            if isinstance(expression, Load):
+                if expression.guard is not None or expression.address.terms:
+                    return 0
+                forms.append(expression.address)
+            if isinstance(expression, Apply) and scalar_code.calls_out_of_line(expression):
+                return 0
+            if not isinstance(expression, Position) or (form is not None and form.coefficients[innermost]):
+                widest = max(widest, scalar_code.register_bits(expression.dtype))
+        if any(form.terms or form.coefficients[innermost] not in (0, 1) for form in forms):
+            return 0
+        return self.text.target.vector_bits // max(widest, 8)
 
     # Affine forms
 

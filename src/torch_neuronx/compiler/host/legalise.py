@@ -19,7 +19,7 @@ from ..hlo.ir import Module, Operation, Value
 from ..hlo.numerics import highest, identity_element
 from ..hlo.rebuild import rebuild
 from ..hlo.types import DType
-from .library import COMPOSITES
+from .library import has_kernel
 
 # A reduction with fewer results than this has too few rows for several threads.
 _FEW_RESULTS = 16
@@ -41,8 +41,8 @@ def legalise(module: Module) -> Module:
 def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
     match operation.name:
         case "composite":
-            name = operation.attributes["name"]
-            return decompose(operation, b, operands) if name not in COMPOSITES and name in DECOMPOSITIONS else None
+            decomposes = operation.attributes["name"] in DECOMPOSITIONS and not has_kernel(operation)
+            return decompose(operation, b, operands) if decomposes else None
         case "argreduce":
             return (_argreduce(b, operands[0], operation.attributes["kind"], operation.attributes["dim"]),)
         case "reduce":

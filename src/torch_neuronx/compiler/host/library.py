@@ -11,12 +11,14 @@ from math import log2, prod
 
 from ..executable import ABSENT, LibraryStep, TensorRef
 from ..hlo.ir import Operation, Value
-from ..hlo.types import contiguous_strides
+from ..hlo.types import DType, contiguous_strides
 from .contractions import ADDMM, MATMUL, merged_strides
 
 # Single-thread floating-point operations per nanosecond of dense products, and of everything that is not one.
 _DENSE_RATE = 60.0
 _SPARSE_RATE = 1.0
+# Element types that ATen's topk and cumulative kernels do not have.
+_UNSORTED = (DType.I1, DType.UI16, DType.UI32, DType.UI64)
 _SCAN_KINDS = {"add": 0, "multiply": 1, "maximum": 2, "minimum": 3}
 
 
@@ -35,6 +37,18 @@ def encode(operation: Operation) -> Encoding:
     """How an operation is called. KeyError if the library has none for it."""
     name = operation.attributes["name"] if operation.name == "composite" else operation.name
     return (COMPOSITES if operation.name == "composite" else _OPERATIONS)[name](operation)
+
+
+def has_kernel(composite: Operation) -> bool:
+    """Whether the library has a kernel for a composite with its operands' types."""
+    name = composite.attributes["name"]
+    match name:
+        case "philox":
+            return all(operand.is_scalar for operand in composite.operands)
+        case "topk" | "scan":
+            return composite.operands[0].dtype not in _UNSORTED
+        case _:
+            return name in COMPOSITES
 
 
 def library_step(operation: Operation, tensor: Callable[[Value], TensorRef], slots: Mapping[Value, int]) -> tuple[LibraryStep, float]:

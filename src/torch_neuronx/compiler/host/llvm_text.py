@@ -30,7 +30,8 @@ class Level:
 class KernelText:
     """The text of a kernel under construction: its body function, the constants it needs from the launch, and the entry that passes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.levels = [Level("entry")]
         self.emitter = Emitter(self.define)
         self.params: list[int] = []
@@ -38,6 +39,7 @@ class KernelText:
         self._allocas: list[str] = []
         self._names = 0
         self._status: str | None = None
+        self._hints: set[int] = set()
 
     # Instructions
 
@@ -95,8 +97,8 @@ class KernelText:
         return name
 
     @contextmanager
-    def loop(self, begin: str, end: str, step: str = "1") -> Iterator[str]:
-        """A counting loop over [begin, end), which is not empty. Yields the counter."""
+    def loop(self, begin: str, end: str, step: str = "1", lanes: int = 0) -> Iterator[str]:
+        """A counting loop over [begin, end), which is not empty. Yields the counter. ``lanes``: the vectoriser need consider no other width."""
         counter, following = f"%{self.fresh('i')}", f"%{self.fresh('n')}"
         head, after = self.fresh("loop"), self.fresh("after")
         self.levels.append(Level(head))
@@ -110,7 +112,7 @@ class KernelText:
             *(phi.replace("@before", f"%{parent.label}").replace("@latch", f"%{body.label}") for phi in body.phis),
             *body.lines,
             f"  {following} = add nuw nsw i64 {counter}, {step}",
-            f"  {self._more(following, end, head, after)}",
+            f"  {self._more(following, end, head, after)}{self._hint(lanes)}",
             f"{after}:",
         ]
         parent.label = after
@@ -118,6 +120,12 @@ class KernelText:
     def _more(self, counter: str, end: str, head: str, after: str) -> str:
         condition = f"%{self.fresh('c')}"
         return f"{condition} = icmp slt i64 {counter}, {end}\n  br i1 {condition}, label %{head}, label %{after}"
+
+    def _hint(self, lanes: int) -> str:
+        if not lanes:
+            return ""
+        self._hints.add(lanes)
+        return f", !llvm.loop !{lanes}"
 
     def carried(self, type_: str, initial: str, following: str) -> str:
         """A loop-carried register of the innermost loop: ``initial`` at first, then ``following`` (which may be defined later)."""
@@ -166,8 +174,9 @@ class KernelText:
 
     # The module
 
-    def finish(self, target: Target, definitions: str) -> str:
+    def finish(self, definitions: str) -> str:
         """The module's text, with the definitions of the functions it calls."""
+        target = self.target
         (entry,) = self.levels
         self.do(f"ret i32 {self.define(f'load i32, ptr {self._status}') if self._status else 0}")
         pointers = "".join(f"ptr noalias %b{number}, " for number in range(self.buffer_count))
@@ -192,6 +201,7 @@ class KernelText:
                 "}",
                 *self._entry_lines(),
                 f"attributes #0 = {{ {attributes} }}",
+                *(line for lanes in sorted(self._hints) for line in _hint_metadata(lanes)),
                 "",
             ]
         )
@@ -207,6 +217,11 @@ class KernelText:
             "  ret i32 %status",
             "}",
         ]
+
+
+def _hint_metadata(lanes: int) -> list[str]:
+    """Metadata node number ``lanes``, for all loops of that width."""
+    return [f"!{lanes} = distinct !{{!{lanes}, !{100 + lanes}}}", f'!{100 + lanes} = !{{!"llvm.loop.vectorize.width", i32 {lanes}}}']
 
 
 def _once(declarations: dict[str, None], definitions: str) -> list[str]:

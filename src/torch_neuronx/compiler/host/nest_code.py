@@ -43,7 +43,7 @@ def _full_forms(nest: Nest) -> list[Affine]:
     return full or list(nest.forms())
 
 
-def _reads_columns(steps: list[Sequence[int]], column: int, row: int, extents: Sequence[int]) -> bool:
+def _reads_columns(steps: Sequence[Sequence[int]], column: int, row: int, extents: Sequence[int]) -> bool:
     """Whether memory is contiguous along the innermost kept loop rather than along the innermost reduced one."""
     if extents[column] < _MIN_COLUMNS:
         return False

@@ -55,7 +55,7 @@ def space_of(value: Value) -> Space:
     """The loops over which a value is computed by itself."""
     operation = value.producer
     if operation is None or not is_reduction(value):
-        return Space(value.shape, (False,) * value.type.rank)
+        return space_of_elements(value)
     if operation.name == "reduce":
         shape = operation.operands[0].shape
         return Space(shape, tuple(dim in operation.attributes["dims"] for dim in range(len(shape))))
@@ -94,6 +94,48 @@ def _trace(space: Space, members: Sequence[Value], stored: Collection[Value], st
             assert strides is not None, "a stored value has a layout"
             stores.append(Store(member, flatten(index, strides, len(space.extents)), tracer.member(member), _is_row(member, space)))
     return Nest(space.extents, space.reduced, tuple(stores), tuple(reductions), tuple(tracer.checks))
+
+
+def trace_pieces(concatenation: Operation, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> list[Nest]:
+    """One nest per operand, which writes its part of the result."""
+    result, dim = concatenation.result, concatenation.attributes["dim"]
+    strides = strides_of(result)
+    assert strides is not None, "a concatenation that is computed in pieces is in memory"
+    nests: list[Nest] = []
+    start = 0
+    for operand in concatenation.operands:
+        if operand.type.size:
+            nests.append(_piece(result, operand, strides, start * strides[dim], strides_of, scalar_slots))
+        start += operand.shape[dim]
+    return nests
+
+
+def trace_copy(result: Value, source: Value, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> Nest:
+    """The nest that writes the elements of ``source`` to ``result``, which is in memory and of the same shape."""
+    strides = strides_of(result)
+    assert strides is not None, "what is written has a layout"
+    return _piece(result, source, strides, 0, strides_of, scalar_slots)
+
+
+def _piece(
+    result: Value, operand: Value, strides: Strides, offset: int, strides_of: StridesOf, scalar_slots: Mapping[Value, int]
+) -> Nest:
+    """A nest that writes ``operand`` into ``result``, ``offset`` elements from its first."""
+    space = space_of_elements(operand)
+    while True:
+        tracer = Tracer(space.extents, strides_of, scalar_slots)
+        try:
+            index = delinearise(linear_form(space.extents), operand.shape, space.extents)
+            store = Store(result, flatten(index, strides, len(space.extents)).shifted(offset), tracer.trace(operand, index))
+        except SplitRequest as request:
+            space = space.split(request.loop, request.inner)
+        else:
+            return Nest(space.extents, space.reduced, (store,), (), tuple(tracer.checks))
+
+
+def space_of_elements(value: Value) -> Space:
+    """One loop per dimension."""
+    return Space(value.shape, (False,) * value.type.rank)
 
 
 def _is_row(member: Value, space: Space) -> bool:

@@ -10,12 +10,15 @@ from ..hlo.ir import Module, Operation, Signature, Value
 from .affine import linear_form
 from .buffers import ConstantPool, Homes, extent_bytes, lifetimes, pack_scratch
 from .cost import TASK_NANOSECONDS, grain
+from .expressions import Load
+from .hazards import overwrites_safely
 from .kernel import Kernel, Nest, Store
 from .kernel_cache import ENTRY, compile_kernel
 from .library import accepts_result, library_step
 from .nest_code import emit_nest
-from .regions import Partition, partition
-from .stages import stages_of
+from .realise import is_generated
+from .regions import Partition, Region, partition
+from .scatter import ScatterNest, emit_scatter
 from .target import Target
 from .trace import Tracer, flatten
 from .views import View, view_of
@@ -23,12 +26,11 @@ from .views import View, view_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One step before buffers are known: a loop nest or an operation of the library, and what it reads and writes."""
+    """One step before buffers are known, and what it reads and writes."""
 
+    what: Nest | ScatterNest | Operation
     reads: tuple[Value, ...]
     writes: tuple[Value, ...]
-    nest: Nest | None = None
-    operation: Operation | None = None
 
 
 def plan_program(module: Module, signature: Signature, target: Target) -> ExecutableImage:
@@ -58,7 +60,7 @@ class _Planner:
             self._homes.detached |= hazards
             divided = partition(self._module, self._homes.strides, self._slots)
         first, last = self._result_copies()
-        tasks = [*first, *(_task(region.nest, region.operation, region.reads) for region in divided.regions), *last]
+        tasks = [*first, *(task for region in divided.regions for task in self._tasks(region)), *last]
         tasks = [task for task in tasks if any(value.type.size for value in task.writes)]
         scratch_bytes = self._place_temporaries(tasks)
         return self._generate(tasks, divided, scratch_bytes)
@@ -81,14 +83,10 @@ class _Planner:
         hazards: set[Value] = set()
         for result, parameter in self._signature.donations.items():
             value, old = self._module.results[result], self._module.parameters[parameter]
-            if self._homes.result_of(value) != result:
-                continue
             writer = next((n for n, region in enumerate(divided.regions) if value in region.members), None)
-            if writer is None:
+            if writer is None or self._homes.result_of(value) != result:
                 continue
-            nest = divided.regions[writer].nest
-            read_later = any(old in region.reads_now() for region in divided.regions[writer + 1 :])
-            if read_later or nest is None or not _reads_before_writing(nest, old, value):
+            if any(old in region.loads() for region in divided.regions[writer + 1 :]) or not overwrites_safely(divided.regions[writer], old, value):
                 hazards.add(value)
         return hazards
 
@@ -119,12 +117,36 @@ class _Planner:
         index = tuple(linear_form(source.shape, tuple(k == dim for k in range(source.type.rank))) for dim in range(source.type.rank))
         expression = Tracer(source.shape, self._strides_of_source, self._slots).trace(source, index)
         store = Store(target, flatten(index, strides, source.type.rank), expression)
-        return _task(Nest(source.shape, (False,) * source.type.rank, (store,)), None, ())
+        return _nest_task(Nest(source.shape, (False,) * source.type.rank, (store,)))
 
     def _strides_of_source(self, value: Value) -> tuple[int, ...] | None:
         if value.producer is not None and value.producer.name == "constant" and not value.producer.attributes["value"].shape:
             return None
         return self._homes.strides(value)
+
+    def _tasks(self, region: Region) -> list[Task]:
+        if not region.nests:
+            assert region.operation is not None
+            return [Task(region.operation, tuple(region.reads), region.operation.results)]
+        tasks = [_nest_task(nest) for nest in region.nests if not self._is_in_place(nest)]
+        if region.scatter is not None:
+            value = region.scatter.value
+            tasks.append(Task(region.scatter, (*dict.fromkeys(load.value for load in region.scatter.loads()), value), (value,)))
+        return tasks
+
+    def _is_in_place(self, nest: Nest) -> bool:
+        """Whether a nest only copies a donated buffer onto itself."""
+        if len(nest.stores) != 1:
+            return False
+        (store,) = nest.stores
+        element = store.expression
+        return (
+            isinstance(element, Load)
+            and element.guard is None
+            and element.address == store.address
+            and self._homes.result_of(store.value) in self._signature.donations
+            and self._module.parameters[self._signature.donations[self._homes.result_of(store.value) or 0]] is element.value
+        )
 
     # Buffers
 
@@ -155,16 +177,15 @@ class _Planner:
         steps: list[Step] = []
         work, parallel = 0.0, False
         for task in tasks:
-            if task.nest is not None:
-                kernel = emit_nest(task.nest, self._place, self._messages, self._target)
-                step = self._kernel_step(kernel, code.entry(kernel.text), task)
-                cost, parallel = kernel.cost, parallel or step.range_ > step.grain
-                steps.append(step)
-            else:
-                assert task.operation is not None
-                call, cost = library_step(task.operation, lambda value: self._tensor(value, divided), self._slots)
-                parallel = parallel or cost > TASK_NANOSECONDS
+            if isinstance(task.what, Operation):
+                call, cost = library_step(task.what, lambda value: self._tensor(value, divided), self._slots)
                 steps.append(call)
+                parallel = parallel or cost > TASK_NANOSECONDS
+            else:
+                kernel = self._kernel(task.what)
+                step = self._kernel_step(kernel, code.entry(kernel.text), task)
+                steps.append(step)
+                cost, parallel = kernel.cost, parallel or step.range_ > step.grain
             work += cost
         inputs, outputs = self._edge_bytes()
         donations = tuple(
@@ -177,6 +198,11 @@ class _Planner:
             constants=bytes(self._constants.data), code=bytes(code.data), messages=tuple(self._messages),
         )  # fmt: skip
 
+    def _kernel(self, nest: Nest | ScatterNest) -> Kernel:
+        if isinstance(nest, ScatterNest):
+            return emit_scatter(nest, self._place, self._messages, self._target)
+        return emit_nest(nest, self._place, self._messages, self._target)
+
     def _kernel_step(self, kernel: Kernel, entry: int, task: Task) -> KernelStep:
         buffers = tuple(self._place(value) for value in kernel.buffers)
         name = "+".join(dict.fromkeys(_name_of(value) for value in task.writes))
@@ -186,10 +212,9 @@ class _Planner:
         """A result of a library operation, or an operand as a view of memory."""
         strides = self._homes.strides(value)
         assert strides is not None, "scalars are passed by slot"
-        if value.producer is not None and _is_library(value.producer):
-            view: View | None = View(value, 0, value.shape, strides)
-        else:
-            view = view_of(value, lambda v: self._homes.strides(v) if v in divided.in_memory else None) or View(value, 0, value.shape, strides)
+        itself = View(value, 0, value.shape, strides)
+        computed = value.producer is not None and _is_library(value.producer)
+        view = itself if computed else view_of(value, lambda v: self._homes.strides(v) if v in divided.in_memory else None) or itself
         place = self._place(view.base)
         place = BufferRef(place.space, place.index, place.offset + view.offset * value.dtype.itemsize)
         return TensorRef(place, value.dtype.code, view.sizes, view.strides)
@@ -216,31 +241,13 @@ class _CodeBlock:
         return self._entries[text]
 
 
-def _task(nest: Nest | None, operation: Operation | None, reads: Sequence[Value] | set[Value]) -> Task:
-    if nest is None:
-        assert operation is not None
-        return Task(tuple(reads), operation.results, operation=operation)
-    return Task(tuple(dict.fromkeys(load.value for load in nest.loads())), tuple(store.value for store in nest.stores), nest)
+def _nest_task(nest: Nest) -> Task:
+    return Task(nest, tuple(dict.fromkeys(load.value for load in nest.loads())), tuple(store.value for store in nest.stores))
 
 
 def _is_library(operation: Operation) -> bool:
-    return operation.name == "composite" or operation.name.startswith("host.") or operation.name == "convolution"
+    return not is_generated(operation)
 
 
 def _name_of(value: Value) -> str:
     return value.producer.name if value.producer is not None else "copy"
-
-
-def _reads_before_writing(nest: Nest, old: Value, new: Value) -> bool:
-    """Whether ``new`` may be written over ``old`` while a nest runs: each element of ``old`` is read only where it is overwritten, and not later."""
-    address = next(store.address for store in nest.stores if store.value is new)
-    loads = [load for load in nest.loads() if load.value is old]
-    if any(load.address != address for load in loads):
-        return False
-    if not loads or not nest.reductions:
-        return True
-    stages = stages_of(nest)
-    last_read = max((n for n, stage in enumerate(stages) if old in stage.loaded()), default=0)
-    return any(store.value is new for stage in stages[last_read:] for store in stage.stores) and not any(
-        old in {load.value for load in Nest(nest.extents, nest.reduced, (store,)).loads()} for store in nest.stores if store.per_row
-    )

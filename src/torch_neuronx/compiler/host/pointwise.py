@@ -43,22 +43,22 @@ def emit_pointwise(nest: Nest, key: BufferKey, messages: list[str], target: Targ
     primary = max(nest.stores, key=lambda store: store.value.dtype.itemsize)
     order = memory_order(range(len(nest.extents)), primary.address, nest.forms())
     schedule = schedule_loops(order, nest.extents, nest.forms())
-    text = KernelText()
+    text = KernelText(target)
     buffers = Buffers(text, key)
-    code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, _no_state)
-    with _elements(code):
+    code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, no_state)
+    with _elements(code, code.lanes(nest.roots(), [store.address for store in nest.stores], len(schedule.extents) - 1)):
         write_checks(code, nest.checks, messages)
         registers = [code.emit(store.expression) for store in nest.stores]
         for store, register in zip(nest.stores, registers):
             code.store(store.value, store.address, register)
     range_ = prod(schedule.extents[:-1]) if len(schedule.extents) > 1 else schedule.size
     cost = schedule.size * element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores)) + LAUNCH_NANOSECONDS
-    return finish_kernel(text, buffers, range_, cost, target)
+    return finish_kernel(text, buffers, range_, cost)
 
 
-def finish_kernel(text: KernelText, buffers: Buffers, range_: int, cost: float, target: Target) -> Kernel:
+def finish_kernel(text: KernelText, buffers: Buffers, range_: int, cost: float) -> Kernel:
     definitions = vector_math.definitions(text.emitter.vector_math) if text.emitter.vector_math else ""
-    module = text.finish(target, definitions)
+    module = text.finish(definitions)
     return Kernel(module, tuple(buffers.values), tuple(text.params), range_, cost)
 
 
@@ -101,9 +101,9 @@ def rows(code: ExpressionCode, loops: Sequence[int]) -> Iterator[None]:
 
 
 @contextmanager
-def inner_loop(code: ExpressionCode, loop: int, begin: str, end: str) -> Iterator[None]:
-    """Opens one loop of the schedule over [begin, end)."""
-    with code.text.loop(begin, end) as register:
+def inner_loop(code: ExpressionCode, loop: int, begin: str, end: str, lanes: int = 0) -> Iterator[None]:
+    """Opens one loop of the schedule over [begin, end). ``lanes``: see ``KernelText.loop``."""
+    with code.text.loop(begin, end, lanes=lanes) as register:
         code.counters[loop] = Counter(register, code.text.depth)
         yield
         code.close(code.text.depth)
@@ -125,18 +125,19 @@ def write_checks(code: ExpressionCode, checks: Sequence[Check], messages: list[s
 
 
 @contextmanager
-def _elements(code: ExpressionCode) -> Iterator[None]:
+def _elements(code: ExpressionCode, lanes: int) -> Iterator[None]:
     """Opens all loops of the schedule."""
     loops = len(code.schedule.extents)
     if loops == 0:
         yield
     elif loops == 1:
-        with inner_loop(code, 0, "%begin", "%end"):
+        with inner_loop(code, 0, "%begin", "%end", lanes):
             yield
     else:
-        with rows(code, range(loops - 1)), inner_loop(code, loops - 1, "0", code.text.param(code.schedule.extents[-1])):
+        with rows(code, range(loops - 1)), inner_loop(code, loops - 1, "0", code.text.param(code.schedule.extents[-1]), lanes):
             yield
 
 
-def _no_state(value: Value) -> tuple[str, int]:
+def no_state(value: Value) -> tuple[str, int]:
+    """For kernels whose expressions contain no finished reduction."""
     raise AssertionError(f"{value.type}: a kernel without reductions has no states")

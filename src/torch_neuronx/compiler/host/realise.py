@@ -14,7 +14,9 @@ import numpy as np
 
 from ..hlo.ir import Module, Operation, Value
 from .cost import is_expensive
-from .nests import REDUCTIONS, StridesOf, space_of, trace_nest
+from .kernel import Nest
+from .nests import REDUCTIONS, StridesOf, space_of, trace_copy, trace_nest, trace_pieces
+from .scatter import ScatterNest, trace_scatter
 from .trace import ELEMENTWISE, INLINE, MustRealise
 from .views import view_of
 
@@ -23,8 +25,30 @@ _FREE_OPERATIONS = 3
 
 
 def is_nest(operation: Operation) -> bool:
-    """Whether generated loops compute it; everything else is a step of its own."""
-    return operation.name in INLINE or operation.name in REDUCTIONS
+    """Whether its results can be computed in one loop nest, alone or with others."""
+    return (operation.name in INLINE and operation.name != "concatenate") or operation.name in REDUCTIONS
+
+
+def is_generated(operation: Operation) -> bool:
+    """Whether generated loops compute it; everything else is a step of the library."""
+    return operation.name in INLINE or operation.name in REDUCTIONS or operation.name == "scatter"
+
+
+def trace_by_itself(value: Value, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> tuple[list[Nest], ScatterNest | None]:
+    """The loops that compute one value in memory from others: nests, and after them the updates of a scatter. MustRealise passes through."""
+    operation = value.producer
+    assert operation is not None, "parameters are not computed"
+    match operation.name:
+        case "concatenate":
+            return trace_pieces(operation, strides_of, scalar_slots), None
+        case "scatter":
+            operand, _, updates = operation.operands
+            initial = trace_copy(value, operand, strides_of, scalar_slots)
+            return [initial], trace_scatter(operation, strides_of, scalar_slots) if updates.type.size else None
+        case _:
+            nest = trace_nest(space_of(value), [value], [value], strides_of, scalar_slots)
+            assert nest is not None, "a single value always has a loop nest"
+            return [nest], None
 
 
 def choose_realised(module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> set[Value]:
@@ -50,6 +74,10 @@ class _Choice:
         self._home_strides = home_strides
         self._scalar_slots = scalar_slots
         self._users = _users(module)
+        self._direct_users: dict[Value, list[Operation]] = {}
+        for operation in module.operations:
+            for operand in operation.operands:
+                self._direct_users.setdefault(operand, []).append(operation)
         self._results = set(module.results)
         self._parameters = set(module.parameters)
         self._effort: dict[Value, _Recomputation] = {}
@@ -61,9 +89,14 @@ class _Choice:
     def visit(self, operation: Operation) -> None:
         if operation.name == "constant":
             self.realised.update(result for result in operation.results if np.ndim(operation.attributes["value"]))
-        elif operation.name in REDUCTIONS or operation.name == "concatenate":
+        elif operation.name in (*REDUCTIONS, "scatter"):
             self.realised.update(operation.results)
-        elif not is_nest(operation):
+        elif operation.name == "concatenate":
+            # Indices are read one component at a time, which picks the operand when the code is written.
+            if any(user.name not in ("gather", "scatter") for user in self._direct_users.get(operation.result, ())):
+                self.realised.add(operation.result)
+            self._visit_inline(operation)
+        elif not is_generated(operation):
             self.realised.update(operation.results)
             for operand in operation.operands:
                 if not operand.is_scalar and self.strides_of(operand) is None and view_of(operand, self.strides_of) is None:
@@ -104,19 +137,23 @@ class _Choice:
 
     def demand(self) -> None:
         """Adds what cannot be computed inside of its users, until every value in memory can be computed from memory."""
-        pending = [value for value in self.realised if value.producer is not None and value.producer.name != "constant" and is_nest(value.producer)]
+        pending = [value for value in self.realised if _is_computed_by_loops(value)]
         while pending:
             value = pending.pop()
             if value.type.size == 0:
                 continue
             try:
-                trace_nest(space_of(value), [value], [value], self.strides_of, self._scalar_slots)
+                trace_by_itself(value, self.strides_of, self._scalar_slots)
             except MustRealise as demand:
                 assert demand.value not in self.realised, "a value in memory is loaded"
                 self.realised.add(demand.value)
                 pending.append(value)
-                if demand.value.producer is not None and is_nest(demand.value.producer) and demand.value.producer.name != "constant":
+                if _is_computed_by_loops(demand.value):
                     pending.append(demand.value)
+
+
+def _is_computed_by_loops(value: Value) -> bool:
+    return value.producer is not None and value.producer.name != "constant" and is_generated(value.producer)
 
 
 def _users(module: Module) -> dict[Value, set[Operation]]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from ..hlo.ir import Module, Operation, Value
 from .kernel import Nest
 from .nests import Space, StridesOf, is_reduction, space_of, trace_nest
-from .realise import choose_realised, is_nest
+from .realise import choose_realised, is_generated, is_nest, trace_by_itself
+from .scatter import ScatterNest
 from .views import view_of
 
 # Limits of one kernel: streams that the CPU's prefetchers follow, and code size.
@@ -25,7 +26,9 @@ SMALL_SIZE = 32 * 1024
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Values computed by one loop nest, or the results of one operation that is none (``operation``)."""
+    """Values computed by one loop nest; or the results of one operation that is something else (``operation``): a concatenation, a scatter, or
+    a step of the library.
+    """
 
     number: int
     members: list[Value]
@@ -33,12 +36,16 @@ class Region:
     operation: Operation | None = None
     # Bit k: region k runs before this one.
     ancestors: int = 0
-    # For a loop nest: its final form, with the stores of what others need.
-    nest: Nest | None = None
+    # What is generated in the end: the nests in order, with the stores of what others need, and a scatter's updates after them.
+    nests: list[Nest] = field(default_factory=list)
+    scatter: ScatterNest | None = None
 
-    def reads_now(self) -> set[Value]:
+    def loads(self) -> set[Value]:
         """What the region reads in its final form."""
-        return self.reads if self.nest is None else {load.value for load in self.nest.loads()}
+        if not self.nests:
+            return self.reads
+        loads = [load for nest in self.nests for load in nest.loads()] + (self.scatter.loads() if self.scatter is not None else [])
+        return {load.value for load in loads}
 
     @property
     def space(self) -> Space:
@@ -78,7 +85,7 @@ class _Joining:
                 for value in operation.results:
                     if value in self._in_memory and operation.name != "constant" and value.type.size:
                         self._add_nest(number, value)
-            else:
+            elif any(result in self._in_memory for result in operation.results):
                 self._add_operation(number, operation)
         return self._finish()
 
@@ -89,10 +96,14 @@ class _Joining:
 
     def _add_operation(self, number: int, operation: Operation) -> None:
         region = Region(number, list(operation.results), operation=operation)
-        for operand in operation.operands:
-            if not operand.is_scalar:
-                view = view_of(operand, self.strides_of)
-                region.reads.add(operand if view is None else view.base)
+        if is_generated(operation):
+            region.nests, region.scatter = trace_by_itself(operation.result, self.strides_of, self._slots)
+            region.reads = region.loads()
+        else:
+            for operand in operation.operands:
+                if not operand.is_scalar:
+                    view = view_of(operand, self.strides_of)
+                    region.reads.add(operand if view is None else view.base)
         self._insert(region)
 
     def _add_nest(self, number: int, value: Value) -> None:
@@ -185,11 +196,10 @@ class _Joining:
             if not stored:
                 continue
             if region.operation is None:
-                region.nest = trace_nest(region.space, region.members, stored, self.strides_of, self._slots)
-                assert region.nest is not None, "regions join only if one nest computes them"
-                needed |= region.reads_now()
-            else:
-                needed |= region.reads
+                nest = trace_nest(region.space, region.members, stored, self.strides_of, self._slots)
+                assert nest is not None, "regions join only if one nest computes them"
+                region.nests = [nest]
+            needed |= region.loads()
             kept.append(region)
         return Partition(kept[::-1], {value for value in self._in_memory if value in needed})
 

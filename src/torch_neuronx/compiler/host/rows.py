@@ -31,7 +31,7 @@ _SCRATCH_SIZES = (1024, 4096, 16384)
 
 def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target) -> Kernel:
     """The kernel of a nest with reductions whose innermost loop is reduced. ``kept`` and ``reduced`` are the loops of the schedule, outermost first."""
-    text = KernelText()
+    text = KernelText(target)
     buffers = Buffers(text, key)
     states: dict[Value, tuple[str, int]] = {}
     code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, states.__getitem__)
@@ -39,7 +39,7 @@ def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequ
     with rows(code, kept):
         writer.write()
     loads = element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores if not store.per_row))
-    return finish_kernel(text, buffers, prod(schedule.extents[loop] for loop in kept), schedule.size * loads + LAUNCH_NANOSECONDS, target)
+    return finish_kernel(text, buffers, prod(schedule.extents[loop] for loop in kept), schedule.size * loads + LAUNCH_NANOSECONDS)
 
 
 class _RowWriter:
@@ -83,7 +83,7 @@ class _RowWriter:
         text, code = self._text, self._code
         accumulators = [(reduction, accumulator_of(reduction)) for reduction in stage.reductions]
         totals = [_start(text, accumulator, accumulator.total) for _, accumulator in accumulators]
-        with self._outer_loops(), self._blocks(accumulators, totals) as slots:
+        with self._outer_loops(), self._blocks(accumulators, totals, self._lanes(stage)) as slots:
             if is_first:
                 write_checks(code, self._nest.checks, self._messages)
             for expression, slot in keep.items():
@@ -98,6 +98,9 @@ class _RowWriter:
             result = accumulator.finish(text, text.define(f"load {accumulator.total}, ptr {total}"))
             self._states[reduction.value] = (result, text.depth)
 
+    def _lanes(self, stage: Stage) -> int:
+        return self._code.lanes(stage.roots(), [store.address for store in stage.stores], self._reduced[-1]) if self._reduced else 0
+
     @contextmanager
     def _outer_loops(self) -> Iterator[None]:
         """All reduced loops but the innermost."""
@@ -108,20 +111,20 @@ class _RowWriter:
             yield
 
     @contextmanager
-    def _blocks(self, accumulators: list[tuple[Reduction, Accumulator]], totals: list[str]) -> Iterator[list[str]]:
+    def _blocks(self, accumulators: list[tuple[Reduction, Accumulator]], totals: list[str], lanes: int) -> Iterator[list[str]]:
         """The innermost loop, in blocks if something is summed in blocks. Yields the slots to accumulate in."""
         text = self._text
         if not self._reduced:
             yield [*self._open_blocks(accumulators, totals)]
             self._close_blocks(accumulators, totals)
         elif not any(accumulator.is_blocked for _, accumulator in accumulators):
-            with inner_loop(self._code, self._reduced[-1], "0", self._extents[-1]):
+            with inner_loop(self._code, self._reduced[-1], "0", self._extents[-1], lanes):
                 yield totals
         else:
             with text.loop("0", self._extents[-1], str(ROW_BLOCK)) as begin:
                 end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {begin}, {ROW_BLOCK}"), self._extents[-1])
                 slots = self._open_blocks(accumulators, totals)
-                with inner_loop(self._code, self._reduced[-1], begin, end):
+                with inner_loop(self._code, self._reduced[-1], begin, end, lanes):
                     yield slots
                 self._close_blocks(accumulators, totals)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..hlo.types import DType
 from .expressions import Apply, Number
+from .support_functions import FLOAT_REMAINDER, FLOAT_REMAINDER_INTRINSICS, INTEGER_POWER
 
 REGISTER = {
     DType.I1: "i1", DType.I8: "i8", DType.I16: "i16", DType.I32: "i32", DType.I64: "i64",
@@ -58,6 +59,11 @@ def register_type(dtype: DType) -> str:
     if dtype not in REGISTER:
         raise UnsupportedError(f"dtype {dtype}: the host target computes in {', '.join(str(known) for known in REGISTER)}")
     return REGISTER[dtype]
+
+
+def register_bits(dtype: DType) -> int:
+    type_ = register_type(dtype)
+    return {"float": 32, "double": 64}.get(type_) or _BITS[type_]
 
 
 def memory_type(dtype: DType) -> str:
@@ -223,10 +229,23 @@ def _divide(emit: Emitter, node: Apply, type_: str, operands: list[str]) -> str:
 
 def _remainder(emit: Emitter, node: Apply, type_: str, operands: list[str]) -> str:
     if _is_float(type_):
-        return emit.math("remainder", type_, *operands)
+        return _float_remainder(emit, type_, operands)
     by_zero, divisor = _safe_divisor(emit, node, type_, operands)
     remainder = emit.define(f"{'srem' if _is_signed(node) else 'urem'} {type_} {operands[0]}, {divisor}")
     return emit.define(f"select i1 {by_zero}, {type_} {operands[0]}, {type_} {remainder}")
+
+
+def calls_out_of_line(node: Apply) -> bool:
+    """Whether an operation's code is a call that no loop around it can be vectorised with."""
+    return (node.op == "remainder" and node.dtype.is_float) or (node.op == "power" and node.dtype.is_integer)
+
+
+def _float_remainder(emit: Emitter, type_: str, operands: list[str]) -> str:
+    """In f64, which is exact for f32 as well: the result has no more significant bits than the operands."""
+    emit.declarations |= dict.fromkeys((*FLOAT_REMAINDER_INTRINSICS, FLOAT_REMAINDER))
+    x, y = (operand if type_ == "double" else emit.define(f"fpext float {operand} to double") for operand in operands)
+    result = emit.define(f"call double @float_remainder(double {x}, double {y})")
+    return result if type_ == "double" else emit.define(f"fptrunc double {result} to float")
 
 
 def _safe_divisor(emit: Emitter, node: Apply, type_: str, operands: list[str]) -> tuple[str, str]:
@@ -247,40 +266,9 @@ def _power(emit: Emitter, node: Apply, type_: str, operands: list[str]) -> str:
     widen = "sext" if _is_signed(node) else "zext"
     base, exponent = (emit.define(f"{widen} {type_} {operand} to i64") if type_ != "i64" else operand for operand in operands)
     symbol = f"@integer_power_{'signed' if _is_signed(node) else 'unsigned'}"
-    emit.declarations[_INTEGER_POWER.replace("@NAME", symbol).replace("@NEGATIVE", "slt" if _is_signed(node) else "ult")] = None
+    emit.declarations[INTEGER_POWER.replace("@NAME", symbol).replace("@NEGATIVE", "slt" if _is_signed(node) else "ult")] = None
     wide = emit.define(f"call i64 {symbol}(i64 {base}, i64 {exponent})")
     return emit.define(f"trunc i64 {wide} to {type_}") if type_ != "i64" else wide
-
-
-# Square and multiply modulo 2^64. A negative exponent gives 0, or ±1 for a base of ±1; comparing "ult 0" never holds, for unsigned exponents.
-_INTEGER_POWER = """define internal i64 @NAME(i64 %base, i64 %exponent) noinline nounwind memory(none) {
-entry:
-  %negative = icmp @NEGATIVE i64 %exponent, 0
-  br i1 %negative, label %reciprocal, label %loop
-reciprocal:
-  %odd = and i64 %exponent, 1
-  %is_one = icmp eq i64 %base, 1
-  %is_minus_one = icmp eq i64 %base, -1
-  %even = icmp eq i64 %odd, 0
-  %sign = select i1 %even, i64 1, i64 -1
-  %of_minus_one = select i1 %is_minus_one, i64 %sign, i64 0
-  %unit = select i1 %is_one, i64 1, i64 %of_minus_one
-  ret i64 %unit
-loop:
-  %result = phi i64 [ 1, %entry ], [ %next_result, %loop ]
-  %square = phi i64 [ %base, %entry ], [ %next_square, %loop ]
-  %rest = phi i64 [ %exponent, %entry ], [ %next_rest, %loop ]
-  %bit = and i64 %rest, 1
-  %set = icmp ne i64 %bit, 0
-  %product = mul i64 %result, %square
-  %next_result = select i1 %set, i64 %product, i64 %result
-  %next_square = mul i64 %square, %square
-  %next_rest = lshr i64 %rest, 1
-  %more = icmp ne i64 %next_rest, 0
-  br i1 %more, label %loop, label %done
-done:
-  ret i64 %next_result
-}"""
 
 
 def _extremum(name: str) -> Rule:

@@ -43,18 +43,22 @@ def host_target() -> Target:
     return Target("x86_64-unknown-linux-gnu", llvm.get_host_cpu_name(), features.flatten())
 
 
-_machines = threading.local()
+class _Machines(threading.local):
+    def __init__(self) -> None:
+        self.of: dict[Target, llvm.TargetMachine] = {}
+
+
+_machines = _Machines()
 
 
 def target_machine(target: Target) -> llvm.TargetMachine:
     """The calling thread's code generator for ``target``; LLVM's is not to be shared between threads."""
-    machines: dict[Target, llvm.TargetMachine] = _machines.__dict__
-    if target not in machines:
+    if target not in _machines.of:
         _initialise_llvm()
-        machines[target] = llvm.Target.from_triple(target.triple).create_target_machine(
+        _machines.of[target] = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
         )
-    return machines[target]
+    return _machines.of[target]
 
 
 @cache

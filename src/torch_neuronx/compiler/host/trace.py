@@ -116,6 +116,19 @@ class Tracer:
             return None
         return self.apply("in_range", (self.position(position), self.literal(extent, DType.I64)), DType.I1)
 
+    def as_position(self, index: Expression) -> Affine:
+        """An index read at run time (of any integer type) as an index expression; one that is itself affine stays so."""
+        if isinstance(index, Position):
+            return index.index
+        if isinstance(index, Apply) and index.op == "convert" and isinstance(index.operands[0], Position) and index.dtype.itemsize >= 4:
+            return index.operands[0].index
+        if index.dtype is not DType.I64:
+            index = self.apply("convert", (index,), DType.I64)
+        return constant(0, len(self.extents)).with_term(index)
+
+    def failing_unless(self, condition: Expression, message: str) -> Check:
+        return Check(self.apply("not", (condition,), DType.I1), message)
+
     def both(self, first: Expression | None, second: Expression | None) -> Expression | None:
         if first is None or second is None:
             return first or second
@@ -235,7 +248,9 @@ def _concatenate(tracer: Tracer, operation: Operation, index: Index, guard: Expr
     for operand in reversed(operation.operands):
         start = end - operand.shape[dim]
         place = index[dim].shifted(-start)
-        if operand.shape[dim]:
+        bounds = place.bounds(tracer.extents)
+        outside = bounds is not None and (bounds[1] < 0 or bounds[0] >= operand.shape[dim])
+        if operand.shape[dim] and not outside:
             inside = tracer.inside(place, operand.shape[dim])
             element = tracer.trace(operand, (*index[:dim], place, *index[dim + 1 :]), tracer.both(guard, inside))
             chosen = element if chosen is None else tracer.choose(inside, element, chosen)

@@ -217,6 +217,7 @@ def _zero_times(b: LoweringBuilder, x: Value, y: Value, logarithm: Value) -> Val
 @pointwise("aten::logaddexp")
 def logaddexp(b: LoweringBuilder, x: Value, y: Value) -> Value:
     """log(eˣ + eʸ); equal infinities stay as they are."""
+    b.require_real(x)
     large, small = b.maximum(x, y), b.minimum(x, y)
     total = b.add(large, b.log_plus_one(b.exponential(b.subtract(small, large))))
     return b.select(b.and_(b.is_inf(x), b.compare(x, y, "EQ")), x, total)

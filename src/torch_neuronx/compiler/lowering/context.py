@@ -82,6 +82,11 @@ class LoweringBuilder(Builder):
     def is_nonzero(self, x: Value) -> Value:
         return x if x.dtype is DType.I1 else self.compare(x, self.like(0, x), "NE")
 
+    def require_real(self, x: Value) -> None:
+        """NotImplementedError for a complex operand: the operator is lowered for real numbers only."""
+        if x.dtype.is_complex:
+            raise NotImplementedError(f"it is lowered for real numbers only, and an operand is {x.type}")
+
     def is_one(self, x: Value) -> bool:
         """Whether ``x`` is known to be 1 while compiling."""
         producer = x.producer

@@ -17,9 +17,41 @@ from .registry import Lowering, Variant, add, find, name_of, overload
 
 # Overloads whose decomposition is exact and as good as a lowering by hand.
 DECOMPOSED: tuple[str, ...] = (
-    "aten::_trilinear",
+    "aten::_chunk_cat",
+    "aten::_safe_softmax",
+    "aten::_unsafe_masked_index",
+    "aten::_unsafe_masked_index_put_accumulate",
+    "aten::adaptive_max_pool2d",
+    "aten::adaptive_max_pool3d",
+    "aten::block_diag",
+    "aten::col2im",
+    "aten::dist",
     "aten::glu",
     "aten::glu_backward",
+    "aten::grid_sampler_2d",
+    "aten::im2col",
+    "aten::isin.Scalar_Tensor",
+    "aten::isin.Tensor_Scalar",
+    "aten::isin.Tensor_Tensor",
+    "aten::ldexp.Tensor",
+    "aten::linalg_cross",
+    "aten::linspace.Scalar_Tensor",
+    "aten::linspace.Tensor_Scalar",
+    "aten::linspace.Tensor_Tensor",
+    "aten::logspace.Scalar_Tensor",
+    "aten::logspace.Tensor_Scalar",
+    "aten::logspace.Tensor_Tensor",
+    "aten::max_unpool2d",
+    "aten::max_unpool3d",
+    "aten::multi_margin_loss",
+    "aten::multilabel_margin_loss_forward",
+    "aten::mvlgamma",
+    "aten::narrow_copy",
+    "aten::renorm",
+    "aten::rot90",
+    "aten::rrelu_with_noise_backward",
+    "aten::unsafe_split.Tensor",
+    "aten::unsafe_split_with_sizes",
 )
 
 
@@ -96,9 +128,13 @@ def _decomposition(name: str) -> Callable[..., Any]:
                     mode.bind(tensor, one)
         positional = [metas[argument.name] for argument in op._schema.arguments if not argument.kwarg_only]
         keywords = {argument.name: metas[argument.name] for argument in op._schema.arguments if argument.kwarg_only}
+        if keywords.get("device") is not None:
+            keywords["device"] = torch.device("meta")
         with torch.no_grad(), mode:
             result = decomposition_table[op](*positional, **keywords)
-        results = result if isinstance(result, tuple) else (result,)
+        if result is NotImplemented:
+            raise NotImplementedError(f"{name}: PyTorch's decomposition does not cover these arguments")
+        results = tuple(result) if len(op._schema.returns) > 1 else (result,)
         return tuple(None if tensor is None else mode._as_value(tensor) for tensor in results)
 
     return lower

@@ -244,6 +244,7 @@ def norm_dtype(b: LoweringBuilder, x: Value, order: float | None, dim: Dims, kee
 @lowering("aten::logsumexp")
 def logsumexp(b: LoweringBuilder, x: Value, dim: Dims, keepdim: bool) -> Value:
     """Shifted by the largest element, unless that is infinite."""
+    b.require_real(x)
     x = widened(b, x) if x.dtype.is_float or x.dtype.is_complex else b.cast(x, b.output.dtype)
     dims = all_dims(x, dim)
     if counted(x, dims) == 0:
@@ -259,3 +260,29 @@ def trace(b: LoweringBuilder, x: Value) -> Value:
     rows, columns = (b.iota(x.shape, DType.I64, axis) for axis in (0, 1))
     x = _accumulated(b, x)
     return b.reduce(b.select(b.compare(rows, columns, "EQ"), x, b.like(0, x)), "add", (0, 1))
+
+
+@lowering("aten::_trilinear")
+def trilinear(
+    b: LoweringBuilder,
+    first: Value,
+    second: Value,
+    third: Value,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sum_dims: Sequence[int],
+    unroll_dim: int,
+) -> Value:
+    """The product of three tensors, each with extents of 1 put in at its ``expand`` dimensions, summed over ``sum_dims``."""
+    factors = [_expanded(b, x, dims) for x, dims in ((first, expand1), (second, expand2), (third, expand3))]
+    shape = torch.broadcast_shapes(*(x.shape for x in factors))
+    whole = [b.broadcast(widened(b, x), tuple(shape)) for x in factors]
+    return b.reduce(b.multiply(b.multiply(whole[0], whole[1]), whole[2]), "add", sum_dims)
+
+
+def _expanded(b: LoweringBuilder, x: Value, dims: Sequence[int]) -> Value:
+    shape = list(x.shape)
+    for dim in sorted(dims):
+        shape.insert(dim, 1)
+    return b.reshape(x, shape)

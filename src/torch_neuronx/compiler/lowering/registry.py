@@ -69,11 +69,13 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class NativeOp:
-    """What the eager dispatcher must know of an overload: its name, its functional, and the positions of static arguments."""
+    """What the eager dispatcher must know of an overload: its name, its functional, and the positions of its static arguments and of those
+    that it writes although its schema does not say so."""
 
     name: str
     functional: str
     static_arguments: tuple[int, ...]
+    written_arguments: tuple[int, ...]
 
 
 _LOWERINGS: dict[str, Lowering] = {}
@@ -141,7 +143,9 @@ def variants() -> list[NativeOp]:
     and fills it or copies to it), and composites that are differentiated through their parts.
     """
     return [
-        NativeOp(name, name_of(variant.functional), _static_positions(variant))
+        NativeOp(
+            name, name_of(variant.functional), _positions(variant, variant.lowering.static), _positions(variant, variant.lowering.mutates)
+        )
         for name, variant in _variants().items()
         if variant.lowering.native and _runs_on_one_device(variant.op) and not _is_view(variant.op) and not _is_implicit(variant.op)
     ]
@@ -235,8 +239,9 @@ def _returns(schema: Any, written: list[Any], fresh: list[int]) -> tuple[int | s
     )
 
 
-def _static_positions(variant: Variant) -> tuple[int, ...]:
-    return tuple(position for position, argument in enumerate(variant.op._schema.arguments) if argument.name in variant.lowering.static)
+def _positions(variant: Variant, names: Iterable[str]) -> tuple[int, ...]:
+    wanted = frozenset(names)
+    return tuple(position for position, argument in enumerate(variant.op._schema.arguments) if argument.name in wanted)
 
 
 def _is_view(op: torch._ops.OpOverload) -> bool:

@@ -52,6 +52,7 @@ def _extreme_so_far(b: LoweringBuilder, x: Value, kind: str, dim: int) -> tuple[
 @lowering("aten::logcumsumexp")
 def logcumsumexp(b: LoweringBuilder, x: Value, dim: int) -> Value:
     """The logarithm of the running sum of exponentials, by pairwise doubling so that nothing overflows."""
+    b.require_real(x)
     if not x.shape:
         return x
     x = widened(b, x)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import torch
+
 from ..hlo.ir import Value
 from ..hlo.types import DType, TensorType
 from .context import LoweringBuilder
+from .dtypes import to_dtype, to_torch
 from .reduction import all_dims, restored
 from .registry import lowering
 
@@ -89,3 +93,63 @@ def median(b: LoweringBuilder, x: Value) -> Value:
     if count == 0:
         return b.constant(math.nan, x.dtype)
     return median_dim(b, b.reshape(x, (count,)), 0, False)[0]
+
+
+@lowering("aten::searchsorted.Tensor", exact=True)
+def searchsorted(
+    b: LoweringBuilder, ordered: Value, values: Value, out_int32: bool, right: bool, side: str | None, sorter: Value | None
+) -> Value:
+    """For each value, how many elements of its row come before it; with ``right`` also those equal to it."""
+    return _bisected(b, ordered, values, right or side == "right", sorter)
+
+
+@lowering("aten::searchsorted.Scalar", exact=True)
+def searchsorted_scalar(
+    b: LoweringBuilder,
+    ordered: Value,
+    value: Value | int | float,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: Value | None,
+) -> Value:
+    return _bisected(b, ordered, b.scalar(value, ordered.dtype), right or side == "right", sorter)
+
+
+@lowering("aten::bucketize.Tensor", exact=True)
+def bucketize(b: LoweringBuilder, values: Value, boundaries: Value, out_int32: bool, right: bool) -> Value:
+    return _bisected(b, boundaries, values, right, None)
+
+
+@lowering("aten::bucketize.Scalar", exact=True)
+def bucketize_scalar(b: LoweringBuilder, value: Value | int | float, boundaries: Value, out_int32: bool, right: bool) -> Value:
+    return _bisected(b, boundaries, b.scalar(value, boundaries.dtype), right, None)
+
+
+def _bisected(b: LoweringBuilder, ordered: Value, values: Value, right: bool, sorter: Value | None) -> Value:
+    """Bisection of all values at once: the step halves, and a value moves on where the element before the next place is still lower."""
+    common = to_dtype(torch.promote_types(to_torch(ordered.dtype), to_torch(values.dtype)))
+    rows, values = b.cast(ordered, common), b.cast(values, common)
+    *_, extent = ordered.shape
+    place = b.constant(0, DType.I64, values.shape)
+    step = 1 << extent.bit_length()
+    while step := step // 2:
+        candidate = b.add(place, b.like(step, place))
+        inside = b.compare(candidate, b.like(extent, place), "LE")
+        index = b.select(inside, b.subtract(candidate, b.like(1, place)), b.like(0, place))
+        element = _row_element(b, rows, index if sorter is None else _row_element(b, sorter, index))
+        # Written so that nan, which compares with nothing, comes after everything.
+        lower = b.not_(b.compare(element, values, "GT" if right else "GE"))
+        place = b.select(b.and_(inside, lower), candidate, place)
+    return place
+
+
+def _row_element(b: LoweringBuilder, rows: Value, index: Value) -> Value:
+    """``rows[..., index]`` with one row for all, or the row that the index stands in."""
+    flat = b.reshape(rows, (math.prod(rows.shape),))
+    if len(rows.shape) > 1:
+        strides = np.cumprod([1, *reversed(rows.shape[1:])])[::-1].tolist()
+        for axis, stride in enumerate(strides[:-1]):
+            row = b.iota(index.shape, DType.I64, axis)
+            index = b.add(index, b.multiply(row, b.like(stride, row)))
+    return b.take(flat, index, 0)

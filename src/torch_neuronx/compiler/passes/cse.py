@@ -21,7 +21,7 @@ def eliminate_common_subexpressions(module: Module) -> Module:
         if key in first:
             repeated = True
         else:
-            first[key] = builder.operation(operation.name, operands, operation.attributes)
+            first[key] = builder.copy(operation, operands)
         return first[key]
 
     rebuilt = rebuild(module, replace)

@@ -17,7 +17,17 @@ class ArrayLoop:
     ``vector_width`` is LLVM's ``prefer-vector-width`` in bits. Calling returns a new array; ``run`` writes into one.
     """
 
-    def __init__(self, definition: str, name: str, dtype: str, arity: int, *, cpu: str | None = None, features: str | None = None, vector_width: int = 512):
+    def __init__(
+        self,
+        definition: str,
+        name: str,
+        dtype: str,
+        arity: int,
+        *,
+        cpu: str | None = None,
+        features: str | None = None,
+        vector_width: int = 512,
+    ):
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple()
@@ -32,7 +42,9 @@ class ArrayLoop:
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.loop_vectorization = True
         options.slp_vectorization = False
-        llvm.create_pass_builder(self._machine, options).getModulePassManager().run(module, llvm.create_pass_builder(self._machine, options))
+        llvm.create_pass_builder(self._machine, options).getModulePassManager().run(
+            module, llvm.create_pass_builder(self._machine, options)
+        )
         self.assembly: str = self._machine.emit_assembly(module)
         self._dtype = np.dtype(np.float32 if dtype == "f32" else np.float64)
         self._arity = arity
@@ -60,7 +72,8 @@ class ArrayLoop:
 def _loop_text(name: str, type_: str, dtype: str, arity: int, vector_width: int) -> str:
     pointers = "".join(f", ptr noalias %a{i}" for i in range(arity))
     loads = "\n".join(
-        f"  %p{i} = getelementptr {type_}, ptr %a{i}, i64 %i\n  %x{i} = load {type_}, ptr %p{i}, align {4 if dtype == 'f32' else 8}" for i in range(arity)
+        f"  %p{i} = getelementptr {type_}, ptr %a{i}, i64 %i\n  %x{i} = load {type_}, ptr %p{i}, align {4 if dtype == 'f32' else 8}"
+        for i in range(arity)
     )
     arguments = ", ".join(f"{type_} %x{i}" for i in range(arity))
     return f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import coefficients as c
+from .double_double import quotient_of_sums, sum_in_order
 from .exponentials import exponential_head_and_tail, exponential_parts, scaled
 from .formats import INFINITY, NAN, power_of_two
 from .ir import Value, absolute, fma, lesser, polynomial, select, square_root, with_sign_of
@@ -34,13 +35,22 @@ def erfc_single(x: Value) -> Value:
 
 
 def erfc_double(x: Value) -> Value:
-    """1 - erf(x) for |x| < 0.46875, where that is above 1/2; e^(-x^2) p((|x| - 3.5625) / (|x| + 3.5625)) beyond, x^2 in two parts. Error < 2 ulp."""
+    """1 - erf(x) for |x| < 0.46875, where that is above 1/2; beyond, e^(-x^2) p((|x| - 3.5625) / (|x| + 3.5625)) / (2|x| + 1).
+
+    All that is large of it is taken in two parts. Error < 1.5 ulp.
+    """
     near = 1.0 - fma(x, polynomial(x * x, c.ERF_DOUBLE), x)
     magnitude = lesser(absolute(x), 27.3)
     square = magnitude * magnitude
     head, tail, n = exponential_head_and_tail(-square, -fma(magnitude, magnitude, -square))
-    ratio = polynomial((magnitude - 3.5625) / (magnitude + 3.5625), c.ERFC_DOUBLE)
-    far = scaled(fma(head, ratio, tail * ratio), n)
+    t = (magnitude - 3.5625) / (magnitude + 3.5625)
+    ratio, ratio_low = sum_in_order(t.constant(c.ERFC_DOUBLE[0]), t * polynomial(t, c.ERFC_DOUBLE[1:]))
+    numerator = head * ratio
+    numerator_low = fma(head, ratio, -numerator) + fma(head, ratio_low, tail * ratio)
+    doubled = magnitude + magnitude
+    divisor = doubled + 1.0
+    divisor_low = select(doubled > 1.0, 1.0 - (divisor - doubled), doubled - (divisor - 1.0))
+    far = scaled(quotient_of_sums((numerator, numerator_low), (divisor, divisor_low)), n)
     return select(absolute(x) < 0.46875, near, select(x < 0.0, 2.0 - far, far))
 
 
@@ -55,7 +65,7 @@ def erf_inv_single(x: Value) -> Value:
 
 
 def erf_inv_double(x: Value) -> Value:
-    """As in f32, with two polynomials in sqrt(w) that meet at w = 13. Error < 2.5 ulp."""
+    """As in f32, with two polynomials in sqrt(w) that meet at w = 13. Error < 2.8 ulp."""
     w = -log_finite(fma(x, -x, 1.0))
     root = square_root(w)
     centre, tail = w < 4.5, w < 13.0

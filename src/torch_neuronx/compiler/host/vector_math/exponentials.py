@@ -27,7 +27,7 @@ def exponential(x: Value) -> Value:
 
 
 def exponential_minus_one(x: Value) -> Value:
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), at half scale so that 2^n stays finite. Error < 1.5 ulp."""
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), at half scale so that 2^n stays finite. Error < 1.8 ulp."""
     lowest = -(x.mantissa_bits + 3) * math.log(2)
     minus_one, n = exponential_parts(lesser(greater(x, lowest), _HIGHEST[x.type] - 1.0))
     half = power_of_two(n - 1, x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import coefficients as c
+from .double_double import quotient_in_two_parts, sum_in_order
 from .exponentials import bounded, exponential_parts, scaled
 from .formats import INFINITY, NAN, power_of_two
 from .ir import Value, absolute, fma, lesser, polynomial, select, square_root, with_sign_of
@@ -91,8 +92,7 @@ def acosh_double(x: Value) -> Value:
 def _log_of_one_plus_sum(larger: Value, smaller: Value, magnitude: Value) -> Value:
     """log(1 + larger + smaller), or log(2 magnitude) for a large magnitude."""
     doubled = magnitude > _DOUBLING
-    total = larger + smaller
-    low = (larger - total) + smaller
+    total, low = sum_in_order(larger, smaller)
     one = total.bits().constant(1)
     return log_of_one_plus(select(doubled, magnitude - 1.0, total), select(doubled, 0.0, low), select(doubled, one, 0))
 
@@ -100,12 +100,8 @@ def _log_of_one_plus_sum(larger: Value, smaller: Value, magnitude: Value) -> Val
 def atanh_double(x: Value) -> Value:
     """log(1 + 2|x| / (1 - |x|)) / 2, the quotient in two parts; infinite at 1, nan beyond. Error < 2 ulp."""
     magnitude = absolute(x)
-    denominator = 1.0 - magnitude
-    denominator_low = (1.0 - denominator) - magnitude
-    inverse = 1.0 / denominator
-    numerator = magnitude + magnitude
-    quotient = numerator * inverse
-    low = (fma(quotient, -denominator, numerator) - quotient * denominator_low) * inverse
+    one, zero = x.constant(1.0), x.constant(0.0)
+    quotient, low = quotient_in_two_parts((magnitude + magnitude, zero), sum_in_order(one, -magnitude))
     result = with_sign_of(log_of_one_plus(quotient, low) * 0.5, x)
     edge = select(magnitude.equals(1.0), x * INFINITY, x.constant(NAN))
     return select(magnitude < 1.0, select(magnitude < 2.0**-60, x, result), edge)

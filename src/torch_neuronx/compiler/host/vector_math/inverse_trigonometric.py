@@ -27,7 +27,7 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """pi/2 - asin(x) to 0.5625; beyond, 2 asin(sqrt((1 - |x|) / 2)), from pi for negative x. Error < 1.5 ulp."""
+    """pi/2 - asin(x) to 0.5625; beyond, 2 asin(sqrt((1 - |x|) / 2)), from pi for negative x. Error < 1.2 ulp."""
     high, low = _HALF_PI[x.type], _HALF_PI_LOW[x.type]
     inner = absolute(x) <= _ASIN_INNER
     angle = _asin_inner(absolute(x), inner)

@@ -1,7 +1,8 @@
 """Straight-line LLVM IR as Python expressions: what the formulas of this package are written in.
 
-A ``Value`` is one SSA scalar of type float, double, i32, i64 or i1. Arithmetic on values writes one instruction each into the ``Body`` they belong to;
-Python numbers become constants of the other operand's type. There is no control flow, so the loop vectoriser can take whatever is written here.
+A ``Value`` is one SSA scalar of type float, double, i32, i64 or i1. Arithmetic on values writes one instruction each into the ``Body``
+they belong to; Python numbers become constants of the other operand's type. There is no control flow, so the loop vectoriser can take
+whatever is written here.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Value:
         return self._binary("fmul", "mul", other)
 
     def __truediv__(self, other: Value | Number) -> Value:
-        return self._binary("fdiv", "udiv", other)
+        """For floating-point values only."""
+        return self._binary("fdiv", "", other)
 
     def __rtruediv__(self, other: Number) -> Value:
         return self.constant(other) / self
@@ -97,9 +99,6 @@ class Value:
     def __rshift__(self, other: Value | Number) -> Value:
         """Logical: zeros come in from the left."""
         return self._binary("lshr", "lshr", other)
-
-    def shift_right_arithmetic(self, other: Value | Number) -> Value:
-        return self._binary("ashr", "ashr", other)
 
     def __lt__(self, other: Value | Number) -> Value:
         return self._compare("olt", "slt", other)
@@ -139,12 +138,8 @@ class Value:
         return self._cast("trunc", "i32")
 
     def to_i64(self) -> Value:
-        """An i32 or i1, zero-extended."""
+        """An i32, zero-extended."""
         return self._cast("zext", "i64")
-
-    def to_i32(self) -> Value:
-        """An i1 as 0 or 1."""
-        return self._cast("zext", "i32")
 
     def _cast(self, instruction: str, type_: str) -> Value:
         return self.body.emit(type_, f"{instruction} {self.type} {self.name} to {type_}")
@@ -180,10 +175,6 @@ def square_root(x: Value) -> Value:
 def round_to_integer(x: Value) -> Value:
     """Nearest integer as a floating-point number, ties to even."""
     return x.body.intrinsic("rint", x.type, x)
-
-
-def floor(x: Value) -> Value:
-    return x.body.intrinsic("floor", x.type, x)
 
 
 def with_sign_of(magnitude: Value | Number, sign: Value) -> Value:

@@ -29,7 +29,10 @@ def log_plus_one(x: Value) -> Value:
 
 
 def log_of_one_plus(x: Value, low: Value | None = None, doublings: Value | None = None) -> Value:
-    """log((1 + x + low) 2^doublings) for finite x > -1. k comes from the rounded 1 + x, but f = 2^-k x + (2^-k - 1) is rounded once from x itself."""
+    """log((1 + x + low) 2^doublings) for finite x > -1.
+
+    k comes from the rounded 1 + x, but f = 2^-k x + (2^-k - 1) is rounded once from x itself.
+    """
     form = format_of(x)
     k, f_rounded = split(x + 1.0)
     scale = power_of_two(-k, x)

@@ -24,7 +24,7 @@ def cbrt_single(x: Value) -> Value:
 
 
 def cbrt_double(x: Value) -> Value:
-    """x (x^(-1/3))^2 and one Newton step with the residual in two parts. Error < 0.6 ulp."""
+    """x (x^(-1/3))^2 and one Newton step with the residual in two parts. Error < 0.7 ulp."""
     magnitude = absolute(x)
     denormal = magnitude < 2.0**-1022
     a = select(denormal, magnitude * 2.0**54, magnitude)
@@ -38,7 +38,7 @@ def cbrt_double(x: Value) -> Value:
 
 
 def _inverse_cube_root(a: Value) -> Value:
-    """a^(-1/3) of a positive normal double: a seed from the exponent bits (error 4 %), then twice the series of (1 - e)^(-1/3), e = 1 - a z^3, to e^3."""
+    """a^(-1/3) of a positive normal double: a seed z from the exponent bits (error 4 %), then twice z (1 - e)^(-1/3), e = 1 - a z^3."""
     third = ((a.bits() >> 32) * _THIRD) >> 32
     z = ((_SEED - third) << 32).as_float()
     for _ in range(2):

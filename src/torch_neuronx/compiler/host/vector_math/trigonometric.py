@@ -1,7 +1,8 @@
 """sine, cosine, tan in f32, computed in double after an argument reduction that is exact enough for every float.
 
-x = n pi + r for the sine, x = (n + 1/2) pi + r for the cosine, so that one odd polynomial serves both. Below 2^24, pi in two parts; above, x / pi modulo 2 in
-64-bit fixed point from the bits of 1/pi that matter at x's exponent (Payne and Hanek): multiples of 2 are dropped before they are computed.
+x = n pi + r for sine and tan, x = (n + 1/2) pi + r for the cosine, so that one odd polynomial serves all. Below 2^24, pi in two parts;
+above, x / pi modulo 2 in 64-bit fixed point from the bits of 1/pi that matter at x's exponent (Payne and Hanek): multiples of 2 are
+dropped before they are computed.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _reduce(magnitude: Value, half_turn: int) -> tuple[Value, Value]:
 
 
 def _reduce_large(magnitude: Value, half_turn: int) -> tuple[Value, Value]:
-    """``_reduce`` for magnitude >= 2^24 = m 2^(127 + k - 126) with integer m: x/pi mod 2 with 63 bits after the binary point."""
+    """``_reduce`` for magnitude >= 2^24: x/pi modulo 2, 63 bits of it after the binary point: the mantissa times 96 bits of 1/pi."""
     bits = magnitude.bits()
     mantissa = ((bits & 0x7FFFFF) | 0x800000).to_i64()
     offset = ((bits >> 23) - _LARGE_EXPONENT).to_i64()

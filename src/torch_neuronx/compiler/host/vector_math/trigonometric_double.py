@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from . import coefficients as c
+from .double_double import DoubleDouble, quotient_of_sums, sum_in_order, sum_of
 from .formats import INFINITY, format_of
 from .ir import Value, absolute, both, fma, funnel_shift_left, polynomial, round_to_integer, select, table_entry
 
@@ -19,27 +20,40 @@ _PI, _PI_LOW = math.pi, float.fromhex("0x1.1a62633145c07p-53")
 _LARGE = 2.0**20
 # 1/pi after the binary point in 64-bit words, after one word of zeros.
 _INVERSE_PI_WORDS = (
-    0x0000000000000000, 0x517CC1B727220A94, 0xFE13ABE8FA9A6EE0, 0x6DB14ACC9E21C820,
-    0xFF28B1D5EF5DE2B0, 0xDB92371D2126E970, 0x0324977504E8C90E, 0x7F0EF58E5894D39F,
-    0x74411AFA975DA242, 0x74CE38135A2FBF20, 0x9CC8EB1CC1A99CFA, 0x4E422FC5DEFC941D,
-    0x8FFC4BFFEF02CC07, 0xF79788C5AD05368F, 0xB69B3F6793E584DB, 0xA7A31FB34F2FF516,
-    0xBA93DD63F5F2F8BD, 0x9E839CFBC5294975, 0x35FDAFD88FC6AE84, 0x2B0198237E3DB5D5,
+    0x0000000000000000,
+    0x517CC1B727220A94,
+    0xFE13ABE8FA9A6EE0,
+    0x6DB14ACC9E21C820,
+    0xFF28B1D5EF5DE2B0,
+    0xDB92371D2126E970,
+    0x0324977504E8C90E,
+    0x7F0EF58E5894D39F,
+    0x74411AFA975DA242,
+    0x74CE38135A2FBF20,
+    0x9CC8EB1CC1A99CFA,
+    0x4E422FC5DEFC941D,
+    0x8FFC4BFFEF02CC07,
+    0xF79788C5AD05368F,
+    0xB69B3F6793E584DB,
+    0xA7A31FB34F2FF516,
+    0xBA93DD63F5F2F8BD,
+    0x9E839CFBC5294975,
+    0x35FDAFD88FC6AE84,
+    0x2B0198237E3DB5D5,
 )
 _LOW_HALF = 0xFFFFFFFF
 
-DoubleDouble = tuple[Value, Value]
-
 
 def sine_double(x: Value) -> Value:
-    """sin(x) for every double, polynomial of degree 17. Error < 1 ulp."""
+    """sin(x) for every double, polynomial of degree 17. Error < 1.5 ulp."""
     r, parity = _reduce(absolute(x), half_turn=0)
-    return _with_sign_bits(_sine(r), (parity << 63) ^ (x.bits() & (1 << 63)))
+    return _with_sign_bits(_sine(r)[0], (parity << 63) ^ (x.bits() & (1 << 63)))
 
 
 def cosine_double(x: Value) -> Value:
-    """cos(x) = -(-1)^n sin(r) for every double, polynomial of degree 17. Error < 1 ulp."""
+    """cos(x) = -(-1)^n sin(r) for every double, polynomial of degree 17. Error < 1.5 ulp."""
     r, parity = _reduce(absolute(x), half_turn=1)
-    return _with_sign_bits(_sine(r), (parity ^ 1) << 63)
+    return _with_sign_bits(_sine(r)[0], (parity ^ 1) << 63)
 
 
 def tan_double(x: Value) -> Value:
@@ -49,19 +63,22 @@ def tan_double(x: Value) -> Value:
     magnitude_low = select(r < 0.0, -r_low, r_low)
     complement = _PI / 2 - magnitude
     complement_low = ((_PI / 2 - complement) - magnitude) + (_PI_LOW / 2 - magnitude_low)
-    tangent = _sine((r, r_low)) / _sine(_sum(complement, complement_low))
+    tangent = quotient_of_sums(_sine((r, r_low)), _sine(sum_in_order(complement, complement_low)))
     return _with_sign_bits(tangent, x.bits() & (1 << 63))
 
 
-def _sine(r: DoubleDouble) -> Value:
-    """sin of a two-part number up to pi/2. At that end x^3 p(x^2) is no small correction, so x^3 is taken in two parts."""
+def _sine(r: DoubleDouble) -> DoubleDouble:
+    """sin of a two-part number up to pi/2, with its rounding error.
+
+    At that end r^3 p(r^2) is no small correction, so r^3 is taken in two parts.
+    """
     square = r[0] * r[0]
     square_low = fma(r[0], r[0], -square)
     cube = r[0] * square
     cube_low = fma(r[0], square, -cube) + r[0] * square_low
     factor = polynomial(square, c.SINE_DOUBLE)
     low = fma(cube_low, factor, r[1] * fma(square, -0.5, 1.0))
-    return fma(cube, factor, low) + r[0]
+    return sum_in_order(r[0], fma(cube, factor, low))
 
 
 def _with_sign_bits(value: Value, sign_bit: Value) -> Value:
@@ -76,7 +93,7 @@ def _reduce(magnitude: Value, half_turn: int) -> tuple[DoubleDouble, Value]:
     exact = fma(turns, -_PI_PARTS[0], magnitude)
     high = fma(turns, -_PI_PARTS[1], exact)
     low = fma(turns, -_PI_PARTS[2], fma(turns, -_PI_PARTS[1], exact - high))
-    near = _sum(high, low)
+    near = sum_in_order(high, low)
     parity_near = (n + format_of(magnitude).magic).bits() & 1
     far, parity_far = _reduce_large(magnitude, half_turn)
     # Infinity takes the near way, where it becomes nan.
@@ -94,12 +111,12 @@ def _reduce_large(magnitude: Value, half_turn: int) -> tuple[DoubleDouble, Value
     # The fraction of a turn less a half, summed from its 32-bit limbs, of which each is exact as a double.
     upper = ((limbs[0] & 0x7FFFFFFF).low_i32() - (1 << 30)).to_double()
     first, second, third = (_limb_to_double(limb) for limb in limbs[1:])
-    high, low = _sum(upper * 2.0**32, first)
-    high, low_second = _sum_any(high, second * 2.0**-32)
-    high, low = _sum(high, low + low_second + third * 2.0**-64)
+    high, low = sum_in_order(upper * 2.0**32, first)
+    high, low_second = sum_of(high, second * 2.0**-32)
+    high, low = sum_in_order(high, low + low_second + third * 2.0**-64)
     scale, scale_low = _PI * 2.0**-63, _PI_LOW * 2.0**-63
     product = high * scale
-    return _sum(product, fma(high, scale, -product) + fma(high, scale_low, low * scale)), parity
+    return sum_in_order(product, fma(high, scale, -product) + fma(high, scale_low, low * scale)), parity
 
 
 def _turns_modulo_two(magnitude: Value) -> list[Value]:
@@ -131,19 +148,6 @@ def _turns_modulo_two(magnitude: Value) -> list[Value]:
 def _limb_to_double(limb: Value) -> Value:
     """An i64 below 2^32, exactly, without a 64-bit conversion, which AVX2 lacks."""
     return (limb | 0x4330000000000000).as_float() - 2.0**52
-
-
-def _sum(larger: Value, smaller: Value) -> DoubleDouble:
-    """The rounded sum and its error; |larger| >= |smaller|, or larger is 0."""
-    total = larger + smaller
-    return total, smaller - (total - larger)
-
-
-def _sum_any(a: Value, b: Value) -> DoubleDouble:
-    """The rounded sum and its error, in whatever order of magnitude."""
-    total = a + b
-    b_part = total - a
-    return total, (a - (total - b_part)) + (b - b_part)
 
 
 FORMULAS = {("sine", "f64"): sine_double, ("cosine", "f64"): cosine_double, ("tan", "f64"): tan_double}
