@@ -88,8 +88,6 @@ void Executor::wait(Queue& queue, std::uint64_t position) {
     if (!queue.running && is_serial(*queue.head) && ready(queue, deadline) && running_.try_lock()) {
       run_head(queue, lock);
       running_.unlock();
-      // The thread may have looked while this command hid the next one.
-      if (parked_ && !active_.empty()) work_.notify_one();
     } else {
       done_.wait(lock);
     }
@@ -194,9 +192,9 @@ void Executor::loop() {
   }
 }
 
-// Lowers deadline to the time at which the head becomes ready, if only time is missing.
+// Lowers deadline to the time at which the head becomes ready, if only time is missing. A head that another thread is running counts as
+// ready: the core's thread then waits for its turn and looks again, so that it never parks over a command that was behind that one.
 bool Executor::ready(Queue& queue, std::int64_t& deadline) {
-  if (queue.running) return false;
   if (const auto* wait = std::get_if<Wait>(&queue.head->action)) {
     return wait->queue->has_completed(wait->position) || watch(*wait->queue, this, wait->position);
   }
@@ -257,6 +255,7 @@ void Executor::run(Command& command, Queue& queue) noexcept {
                      launch.executable.reset();
                    },
                    [&](HostTask& task) {
+                     set_threads(task.threads);
                      if (const auto failure = failure_of(task.run)) keep_error(queue, failure_text(task.name, "", "", *failure));
                      task = HostTask();
                    },
@@ -269,7 +268,7 @@ void Executor::run(Command& command, Queue& queue) noexcept {
   running_here_ = nullptr;
 }
 
-// The setting belongs to the core's thread; a helping thread runs serial commands only.
+// The setting belongs to the core's thread; a waiting thread that runs a command keeps its own.
 void Executor::set_threads(int threads) {
   if (threads == 0 || threads == threads_ || std::this_thread::get_id() != thread_.get_id()) return;
   threads_ = threads;

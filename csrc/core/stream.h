@@ -32,6 +32,7 @@ struct HostTask {
   std::vector<MemoryRange> reads, writes;
   std::function<void()> run;  // on the executor thread (or inline); may throw
   std::uint64_t work = 0;     // estimated nanoseconds; small work on an idle core runs inline
+  int threads = 0;            // as for Stream::launch
 };
 
 class Stream {

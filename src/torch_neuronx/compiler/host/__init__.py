@@ -19,4 +19,4 @@ __all__ = ["Target", "compile_for_host", "host_target"]
 
 def compile_for_host(module: Module, signature: Signature, target: Target) -> ExecutableImage:
     """The executable image of a verified module. UnsupportedError names an operation or element type that the target cannot compute."""
-    return plan_program(canonicalise_contractions(legalise(module)), signature, target)
+    return plan_program(canonicalise_contractions(legalise(module, signature)), signature, target)

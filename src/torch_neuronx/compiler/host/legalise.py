@@ -5,6 +5,7 @@
 * reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes only, and
   so do the results.
 * reductions of nothing: the identity
+* reshapes of buffers that are not contiguous: an operation between, whose result can be put into memory where no strides describe the reshape
 * convolutions with asymmetric padding or dilated input: a padded input
 """
 
@@ -15,10 +16,10 @@ from math import prod
 
 from ..hlo.builder import Builder
 from ..hlo.composites import DECOMPOSITIONS, decompose
-from ..hlo.ir import Module, Operation, Value
+from ..hlo.ir import Module, Operation, Signature, Value
 from ..hlo.numerics import highest, identity_element
 from ..hlo.rebuild import rebuild
-from ..hlo.types import DType
+from ..hlo.types import DType, contiguous_strides
 from .library import has_kernel
 
 # A reduction with fewer results than this has too few rows for several threads.
@@ -29,13 +30,26 @@ _PART = 16 * 1024
 _MAX_PARTS = 64
 
 
-def legalise(module: Module) -> Module:
+def legalise(module: Module, signature: Signature) -> Module:
     """``module`` in operations that the host target implements; types and meaning stay."""
     while True:
         before = module
         module = rebuild(module, _replace)
         if module is before:
-            return module
+            return _separate_strided_reshapes(module, signature)
+
+
+def _separate_strided_reshapes(module: Module, signature: Signature) -> Module:
+    edges = (*zip(module.parameters, signature.parameters), *zip(module.results, signature.results))
+    strided = {value for value, layout in edges if layout is not None and layout.strides != contiguous_strides(value.shape)}
+
+    def separate(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if operation.name != "reshape" or operation.operands[0] not in strided:
+            return None
+        (x,) = operands
+        return (b.reshape(b.transpose(x, tuple(range(x.type.rank))), operation.result.shape),)
+
+    return rebuild(module, separate)
 
 
 def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:

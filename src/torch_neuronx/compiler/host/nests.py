@@ -16,7 +16,7 @@ from ..hlo.types import DType
 from .affine import Extents, Index, NotAffineError, SplitRequest, delinearise, linear_form, split_loops
 from .expressions import Expression, Number
 from .kernel import Nest, Reduction, Store
-from .trace import NotFusible, Strides, Tracer, flatten, literal_of
+from .trace import MustRealise, NotFusible, Strides, Tracer, flatten, literal_of
 
 StridesOf = Callable[[Value], Strides | None]
 
@@ -68,7 +68,7 @@ def trace_nest(
 ) -> Nest | None:
     """The nest that computes ``members`` (in an order where uses follow definitions) and writes those in ``stored``; None if they do not fit.
 
-    ``strides_of`` knows the stored members, too. MustRealise passes through.
+    ``strides_of`` knows the stored members, too. MustRealise passes through for other values.
     """
     while True:
         try:
@@ -76,6 +76,11 @@ def trace_nest(
         except SplitRequest as request:
             space = space.split(request.loop, request.inner)
         except (NotFusible, NotAffineError):
+            return None
+        except MustRealise as demand:
+            # A member cannot be in memory before its own kernel has run.
+            if demand.value not in members:
+                raise
             return None
 
 

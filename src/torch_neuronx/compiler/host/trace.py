@@ -200,7 +200,7 @@ def _reshape(tracer: Tracer, operation: Operation, index: Index, guard: Expressi
     try:
         operand_index = reshape_index(index, operation.result.shape, operand.shape, tracer.extents)
     except NotAffineError:
-        raise MustRealise(operand if tracer.strides_of(operand) is None else operation.result) from None
+        raise MustRealise(operand) from None
     return tracer.trace(operand, operand_index, guard)
 
 

@@ -1,0 +1,6 @@
+"""Makes the op samples of the IR's tests importable."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "hlo"))
