@@ -73,7 +73,7 @@ def main() -> None:
 
     table = Table(title=f"GPT training step, {torch.get_num_threads()} threads, {arguments.steps} interleaved steps")
     for column in ("", "neuron", "cpu", "neuron / cpu"):
-        table.add_column(column, justify="left" if not column else "right")
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
     for label, ours, theirs in (
         ("first step", neuron.seconds[0], cpu.seconds[0]),
         ("steady step (median)", neuron.steady(), cpu.steady()),

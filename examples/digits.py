@@ -112,7 +112,7 @@ def largest_relative_difference(left: list[float], right: list[float]) -> float:
 
 def report(runs: list[Run]) -> Table:
     table = Table(title=f"{len(runs[0].losses)} training steps of {BATCH} images")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for run in runs:
         table.add_column(run.device, justify="right")
     neuron = neuron_rows() if any(run.device == "neuron" for run in runs) else {}

@@ -122,7 +122,35 @@ LibraryStep read_library(ImageReader& reader, const Extents& extents, std::uint3
   return step;
 }
 
+void check_donations(const ImageReader& reader, std::span<const std::int32_t> donations, std::size_t inputs, std::size_t outputs) {
+  if (donations.size() != outputs) reader.fail("donations", "not one per output");
+  for (const std::int32_t donation : donations) {
+    if (donation < -1 || donation >= static_cast<std::int64_t>(inputs)) {
+      reader.fail("donations", std::to_string(donation) + " with " + std::to_string(inputs) + " inputs");
+    }
+  }
+}
+
 }  // namespace
+
+Executable::Contents Executable::Contents::read_header(ImageReader& reader) {
+  const auto magic = reader.take(kMagic.size(), "magic");
+  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) reader.fail("magic", "not " + std::string(kMagic));
+  Contents contents;
+  contents.name = reader.text("name");
+  contents.signature = reader.text("signature");
+  contents.input_bytes = reader.numbers<std::uint64_t>("input_bytes");
+  contents.output_bytes = reader.numbers<std::uint64_t>("output_bytes");
+  contents.donations = reader.numbers<std::int32_t>("donations");
+  check_donations(reader, contents.donations, contents.input_bytes.size(), contents.output_bytes.size());
+  contents.scalar_count = reader.number<std::uint32_t>("scalar_count");
+  contents.scratch_bytes = reader.number<std::uint64_t>("scratch_bytes");
+  contents.work = reader.number<std::uint64_t>("work");
+  const auto parallel = reader.number<std::uint8_t>("parallel");
+  if (parallel > 1) reader.fail("parallel", std::to_string(parallel) + " is not 0 or 1");
+  contents.parallel = parallel == 1;
+  return contents;
+}
 
 std::shared_ptr<const Executable> Executable::parse(std::span<const std::byte> image) {
   ImageReader reader(image);

@@ -32,7 +32,11 @@ def values(dtype):
 
 def same(a, b):
     """Equal dtype and bits; NaN-free inputs."""
-    return a.dtype == b.dtype and a.shape == b.shape and (a.numel() == 0 or torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)))
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and (a.numel() == 0 or torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)))
+    )
 
 
 def on(device, tensor, layout):
@@ -49,7 +53,9 @@ def test_round_trip_keeps_every_dtype(dtype):
 
 
 @pytest.mark.parametrize(("source", "target"), [pair for pair in itertools.product(DEVICES, DEVICES) if pair != ("cpu", "cpu")])
-@pytest.mark.parametrize(("from_layout", "to_layout"), [(a, b) for a in LAYOUTS for b in ("contiguous", "transposed", "strided", "channels_last")])
+@pytest.mark.parametrize(
+    ("from_layout", "to_layout"), [(a, b) for a in LAYOUTS for b in ("contiguous", "transposed", "strided", "channels_last")]
+)
 def test_copies_between_all_devices_and_layouts(source, target, from_layout, to_layout):
     expected_source = LAYOUTS[from_layout](values(torch.float32))
     shape = expected_source.shape
@@ -68,7 +74,9 @@ def test_copies_between_all_devices_and_layouts(source, target, from_layout, to_
     assert torch.equal(got.cpu(), expected)
 
 
-@pytest.mark.parametrize(("source", "target"), [("cpu", "neuron:0"), ("neuron:0", "cpu"), ("neuron:0", "neuron:0"), ("neuron:0", "neuron:1")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("cpu", "neuron:0"), ("neuron:0", "cpu"), ("neuron:0", "neuron:0"), ("neuron:0", "neuron:1")]
+)
 @pytest.mark.parametrize("to_dtype", [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex64, torch.uint8], ids=str)
 @pytest.mark.parametrize("from_dtype", [torch.float32, torch.int32, torch.float16, torch.bool], ids=str)
 def test_converting_copies_agree_with_the_cpu(source, target, from_dtype, to_dtype):

@@ -23,7 +23,9 @@ FORK = """
 
 
 def test_fork_after_use_is_refused_with_advice():
-    code = FORK + """
+    code = (
+        FORK
+        + """
     x = torch.ones(2).to("neuron")
     child(lambda: torch.empty(1, device="neuron"))
     child(lambda: x.cpu())
@@ -31,11 +33,14 @@ def test_fork_after_use_is_refused_with_advice():
     child(torch.neuron.init)
     print(x.cpu().tolist(), torch.neuron._is_in_bad_fork())
     """
+    )
     assert output_of(code) == "True True\n" * 4 + "[1.0, 1.0] False\n"
 
 
 def test_forked_child_may_drop_tensors_and_use_the_cpu():
-    code = FORK + """
+    code = (
+        FORK
+        + """
     x = torch.ones(2).to("neuron")
     p = torch.ones(2).pin_memory()
     torch.neuron._sleep(100_000_000)
@@ -47,14 +52,18 @@ def test_forked_child_may_drop_tensors_and_use_the_cpu():
         torch.manual_seed(0)
     child(use)
     """
+    )
     assert output_of(code) == "child fine\n"
 
 
 def test_fork_before_use_works():
-    code = FORK + """
+    code = (
+        FORK
+        + """
     torch.neuron.device_count()
     child(lambda: torch.ones(2).to("neuron").cpu())
     """
+    )
     assert output_of(code) == "child fine\n"
 
 
@@ -163,10 +172,13 @@ OTHER_BUILD = """
 
 
 def test_extension_of_another_torch_warns_once_and_leaves_torch_working():
-    process = run_python(OTHER_BUILD + """
+    process = run_python(
+        OTHER_BUILD
+        + """
     import torch
     print(torch.ones(2).sum().item(), hasattr(torch, "neuron"), "torch_neuronx" in sys.modules)
-    """)
+    """
+    )
     assert process.returncode == 0 and process.stdout == "2.0 False False\n"
     assert process.stderr.count("Warning") == 1
     assert "2.14.0" in process.stderr and "2.13" in process.stderr and "pip install" in process.stderr
@@ -174,9 +186,12 @@ def test_extension_of_another_torch_warns_once_and_leaves_torch_working():
 
 @pytest.mark.parametrize("first", ["import torch_neuronx", "import torch, warnings\n    import torch_neuronx"])
 def test_importing_the_package_with_another_torch_raises(first):
-    process = run_python(OTHER_BUILD + f"""
+    process = run_python(
+        OTHER_BUILD
+        + f"""
     {first}
-    """)
+    """
+    )
     assert process.returncode == 1
     assert process.stderr.splitlines()[-1].startswith("ImportError: torchneuron was built against torch 2.14.0, but torch 2.13")
 
@@ -236,5 +251,3 @@ def test_keyboard_interrupt_leaves_the_device_usable():
         print(x.cpu().tolist())
     """
     assert output_of(code) == "interrupted\n[1.0, 1.0]\n"
-
-

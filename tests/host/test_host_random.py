@@ -117,7 +117,7 @@ _STEPS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(1, 3))
 def test_random_program_agrees_with_the_interpreter(program: tuple[Module, Signature], parts: int) -> None:
     module, signature = program

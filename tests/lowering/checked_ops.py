@@ -16,6 +16,7 @@ from torch_neuronx.compiler.lowering.registry import find, name_of
 _FREE_AMONG_EQUALS = {("aten::kthvalue", 1), ("aten::topk", 1), ("aten::median.dim", 1)}
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
+
 class CheckLowerings(TorchDispatchMode):
     """Runs ops on the CPU as always, and each that has a lowering through the interpreter too.
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -48,6 +49,16 @@ void warn_once(const c10::OperatorHandle& op) {
                              ". It has no native program for these arguments: its tensors are copied to the host and back. "
                              "torch_neuronx.fallback_policy('silent' or 'error') changes what happens.",
                          /*verbatim=*/false));
+}
+
+// Where PyTorch composes the op of others for every device: run like that, each of the others is native or falls back by itself.
+std::optional<c10::DispatchKey> composition(const c10::OperatorHandle& op) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+  for (auto key : {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+                   c10::DispatchKey::CompositeImplicitAutograd}) {
+    if (op.hasKernelForDispatchKey(key)) return key;
+  }
+  return std::nullopt;
 }
 
 void require_cpu_kernel(const c10::OperatorHandle& op) {
@@ -119,6 +130,7 @@ FallbackPolicy fallback_policy() { return policy_setting.load(std::memory_order_
 void set_fallback_policy(FallbackPolicy policy) { policy_setting.store(policy, std::memory_order_relaxed); }
 
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::span<const int> hidden_writes) {
+  if (const auto key = composition(op)) return op.callBoxedForDispatchKey(*key, *stack);
   require_cpu_kernel(op);
   const FallbackPolicy policy = fallback_policy();
   TORCH_CHECK_NOT_IMPLEMENTED(policy != FallbackPolicy::kError, "Operator '", schema_name(op),

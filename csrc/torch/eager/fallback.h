@@ -21,7 +21,8 @@ enum class FallbackPolicy : std::uint8_t {
 FallbackPolicy fallback_policy();
 void set_fallback_policy(FallbackPolicy policy);
 
-// Runs `op` on the CPU: arguments are copied to the host, results and written arguments back. Subject to the policy; counted.
+// Runs `op` on the CPU: arguments are copied to the host, results and written arguments back. Subject to the policy; counted. An op
+// without a CPU kernel that PyTorch composes of others is run as they are instead, which is no fallback.
 // Random ops draw from a CPU generator that is seeded by the device's generator, so the CPU's own generator is left alone.
 // `hidden_writes`: indices of tensor arguments that the op writes although its schema does not say so.
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::span<const int> hidden_writes = {});

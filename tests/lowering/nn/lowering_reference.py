@@ -1,4 +1,4 @@
-"""Checks a lowering without a device: the reference interpreter runs the module, and CPU float64 says what is right."""
+"""Checks a lowering twice: the reference interpreter runs its module, the device its compiled program; CPU float64 says what is right."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import torch_neuronx
 from torch_neuronx.compiler.hlo.interpreter import interpret
 from torch_neuronx.compiler.hlo.numerics import HELD_AS
 from torch_neuronx.compiler.hlo.types import DType
@@ -20,18 +21,28 @@ RTOL, ATOL = 2e-5, 2e-6
 
 
 def check(op: Op, *arguments: Any, rtol: float = RTOL, atol: float = ATOL, **keywords: Any) -> None:
-    """All results and all written arguments of ``op`` agree with CPU float64, in dtype, shape and values."""
+    """All results and all written arguments of ``op`` agree with CPU float64, by the interpreter and on the device, without a fallback."""
     complete = complete_arguments(op, arguments, keywords)
     reference = map_tensors(complete, lambda tensor, _: tensor.double() if tensor.is_floating_point() else tensor.clone())
     expected = as_list(call(op, reference))
     results, written = run(op, complete)
-    assert len(results) == len(expected), f"{op} returns {len(expected)} results"
+    arguments = [written.get(position, argument) for position, argument in enumerate(complete)]
+    _compare_all(f"{op} interpreted", results, expected, arguments, reference, rtol, atol)
+    on_device = map_tensors(complete, lambda tensor, _: torch.empty_like(tensor, device="neuron").copy_(tensor))
+    with torch_neuronx.fallback_policy("error"):
+        results = as_list(call(op, on_device))
+    _compare_all(f"{op} on neuron", results, expected, on_device, reference, rtol, atol)
+
+
+def _compare_all(
+    what: str, results: list[Any], expected: list[Any], arguments: list[Any], reference: list[Any], rtol: float, atol: float
+) -> None:
+    assert len(results) == len(expected), f"{what} gives {len(results)} results, not {len(expected)}"
     for position, (result, right) in enumerate(zip(results, expected, strict=True)):
-        compare(f"{op} result {position}", result, right, rtol, atol)
-    for position, argument in enumerate(complete):
+        compare(f"{what}, result {position}", result, right, rtol, atol)
+    for position, (argument, right) in enumerate(zip(arguments, reference, strict=True)):
         if isinstance(argument, torch.Tensor):
-            value = written.get(position, argument)
-            compare(f"{op} argument {position} afterwards", value, reference[position], rtol, atol)
+            compare(f"{what}, argument {position} afterwards", argument, right, rtol, atol)
 
 
 def compare(what: str, result: torch.Tensor | None, expected: torch.Tensor | None, rtol: float, atol: float) -> None:
@@ -39,7 +50,9 @@ def compare(what: str, result: torch.Tensor | None, expected: torch.Tensor | Non
         assert result is None, f"{what} is a tensor, expected none"
         return
     assert result is not None, f"{what} is missing"
-    torch.testing.assert_close(result.double(), expected.double(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{what}: {text}")
+    torch.testing.assert_close(
+        result.cpu().double(), expected.double(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{what}: {text}"
+    )
 
 
 def run(op: Op, arguments: Sequence[Any], seed: int = 0, offset: int = 0) -> tuple[list[torch.Tensor | None], dict[int, torch.Tensor]]:

@@ -42,7 +42,7 @@ class Affine:
         return not self.terms and not any(self.coefficients)
 
     def __add__(self, other: Affine) -> Affine:
-        pairs = zip(self.coefficients, other.coefficients)
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
         return Affine(tuple(a + b for a, b in pairs), self.offset + other.offset, self.terms + other.terms)
 
     def shifted(self, offset: int) -> Affine:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..executable import BufferRef, ExecutableImage, KernelStep, Space, Step, TensorRef
 from ..hlo.ir import Module, Operation, Signature, Value
+from ..hlo.types import contiguous_strides
 from .affine import linear_form
 from .buffers import ConstantPool, Homes, extent_bytes, lifetimes, pack_scratch
 from .cost import TASK_NANOSECONDS, grain
@@ -107,7 +108,7 @@ class _Planner:
             elif donated is None:
                 first.append(self._copy(value, strides, result))
             else:
-                first.append(self._copy(value, strides, None))
+                first.append(self._copy(value, contiguous_strides(value.shape), None))
                 last.append(self._copy(first[-1].writes[0], strides, result))
         return first, last
 

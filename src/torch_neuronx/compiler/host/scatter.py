@@ -88,7 +88,7 @@ def _places(tracer: Tracer, operation: Operation, here: Index) -> tuple[Index, E
     attributes = operation.attributes
     window_dims, vector_dim = attributes["update_window_dims"], attributes["index_vector_dim"]
     batch = [position for dim, position in enumerate(here) if dim not in window_dims]
-    zero = constant(0, len(here))
+    zero = constant(0, len(tracer.extents))
     index = [zero] * operand.type.rank
     sizes = [1] * operand.type.rank
     for dim, window_dim in zip((d for d in range(operand.type.rank) if d not in attributes["inserted_window_dims"]), window_dims):

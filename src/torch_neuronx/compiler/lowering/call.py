@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from ..hlo.builder import Builder
 from ..hlo.ir import Layout, Module, Signature, Value
 from ..hlo.types import DType, TensorType
 from .context import LoweringBuilder
@@ -60,6 +61,7 @@ class _Edges:
         self.layouts: list[Layout | None] = []
         self.sources: list[list[Any]] = []
         self.by_tensor: dict[int, Value] = {}
+        self.place_of: dict[int, Place] = {}
 
     def tensor(self, meta: torch.Tensor, place: Place) -> Value:
         """The elements of a tensor: its buffer's, conjugated or negated if it is a lazy conjugate or negative."""
@@ -75,6 +77,7 @@ class _Edges:
         value = self.b.parameter(TensorType(tuple(meta.shape), to_dtype(meta.dtype)))
         self._remember(Layout(tuple(meta.stride())), list(place))
         self.by_tensor[id(meta)] = value
+        self.place_of[id(meta)] = place
         return value
 
     def number(self, kind: DType, place: Place) -> Value:
@@ -143,40 +146,85 @@ def _number(edges: _Edges, number: Any, place: Place) -> Any:
     return edges.number(DType.F64, place) if isinstance(number, float) else number
 
 
+@dataclass(slots=True)
+class _Results:
+    """The module's results: their values, layouts and entries in the binding."""
+
+    values: list[Value] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, value: Value, meta: torch.Tensor, place: list[int] | None) -> list[Any]:
+        """A result for ``value``, new or written into the tensor at ``place``; returns how a return refers to it."""
+        if place is not None and (meta.is_conj() or meta.is_neg()):
+            raise NotImplementedError("a lazy conjugate or negative is written into")
+        self.values.append(value)
+        self.layouts.append(Layout(tuple(meta.stride())))
+        self.outputs.append(_output(meta, place))
+        return ["output", len(self.values) - 1]
+
+
 def _assemble(
     b: LoweringBuilder, edges: _Edges, variant: Variant, results: Sequence[Any], outputs: Sequence[Any], metas: Sequence[Any]
 ) -> LoweredCall:
-    """Chooses each result's buffer and builds the module."""
+    """Chooses each result's buffer and builds the module, without tensors that nothing reads."""
     positions = {argument.name: position for position, argument in enumerate(variant.op._schema.arguments)}
-    module_results: list[Value] = []
-    layouts: list[Layout] = []
-    written: list[dict[str, Any]] = []
-    places: list[Any] = []
-    for index, (result, destination) in enumerate(zip(results, variant.destinations, strict=True)):
-        elements = list(enumerate(result)) if isinstance(result, list) else [(-1, result)]
-        indices: list[Any] = []
-        for element, item in elements:
-            meta = metas[positions[destination]] if destination else outputs[index]
-            meta = meta[element] if element >= 0 else meta
-            if item is None or (destination and item is edges.by_tensor.get(id(meta))):
-                indices.append(["none"])  # an undefined tensor, or an argument that keeps its value
-                continue
-            indices.append(["output", len(module_results)])
-            module_results.append(item)
-            layouts.append(Layout(tuple(meta.stride())))
-            written.append(_output(meta, [positions[destination], element] if destination else None))
-        places.append(["list", indices] if isinstance(result, list) else indices[0])
-    by_tensor = edges.by_tensor
+    chosen = _Results()
+
+    def place(value: Value | None, meta: torch.Tensor, argument: list[int] | None) -> list[Any]:
+        keeps = argument is not None and value is edges.by_tensor.get(id(meta))
+        return ["none"] if value is None or keeps else chosen.add(value, meta, argument)
+
+    placed: list[Any] = []
+    for result, destination, output in zip(results, variant.destinations, [*outputs, *[None] * len(results)]):
+        meta = metas[positions[destination]] if destination else output
+        position = positions[destination] if destination else -1
+        if isinstance(result, list):
+            items = enumerate(zip(result, meta, strict=True))
+            placed.append(["list", [place(value, one, [position, i] if destination else None) for i, (value, one) in items]])
+        else:
+            placed.append(place(result, meta, [position, -1] if destination else None))
+    module, kept = _without_unread(b.build(chosen.values))
+    sources = [edges.sources[i] for i in kept]
+    index_of = {tuple(source): index for index, source in enumerate(sources)}
     donations = {
-        index: by_tensor[id(tensor)].index
-        for index, output in enumerate(written)
-        if "arg" in output and id(tensor := _element(metas, output["arg"])) in by_tensor
+        index: index_of[source]
+        for index, output in enumerate(chosen.outputs)
+        if "arg" in output and (source := _first_place(edges, metas, output["arg"])) in index_of
     }
-    signature = Signature(tuple(edges.layouts), tuple(layouts), donations, _text(variant, metas))
-    tensors = [source for source in edges.sources if isinstance(source[0], int)]
-    scalars = [source for source in edges.sources if not isinstance(source[0], int)]
-    returns = [places[r] if isinstance(r, int) else _argument_return(positions[r], metas) for r in variant.returns]
-    return LoweredCall(b.build(module_results), signature, Binding(tensors, scalars, written, returns, b.random_draws))
+    if len(set(donations.values())) < len(donations):
+        raise NotImplementedError("one tensor is written twice")
+    signature = Signature(tuple(edges.layouts[i] for i in kept), tuple(chosen.layouts), donations, _text(variant, metas))
+    tensors = [source for source in sources if isinstance(source[0], int)]
+    scalars = [source for source in sources if not isinstance(source[0], int)]
+    returns = [placed[r] if isinstance(r, int) else _argument_return(positions[r], metas) for r in variant.returns]
+    return LoweredCall(module, signature, Binding(tensors, scalars, chosen.outputs, returns, b.random_draws))
+
+
+def _without_unread(module: Module) -> tuple[Module, list[int]]:
+    """``module`` with only those parameters that its results depend on, and their former positions."""
+    read: set[Value] = set()
+    pending = list(module.results)
+    while pending:
+        value = pending.pop()
+        if value not in read:
+            read.add(value)
+            pending += value.producer.operands if value.producer is not None else ()
+    kept = [index for index, parameter in enumerate(module.parameters) if parameter in read]
+    if len(kept) == len(module.parameters):
+        return module, kept
+    b = Builder(module.name)
+    copies = {old: b.parameter(old.type, old.is_scalar) for old in module.parameters if old in read}
+    for operation in module.operations:
+        if any(result in read for result in operation.results):
+            results = b.copy(operation, tuple(copies[operand] for operand in operation.operands))
+            copies.update(zip(operation.results, results, strict=True))
+    return b.build([copies[result] for result in module.results]), kept
+
+
+def _first_place(edges: _Edges, metas: Sequence[Any], place: list[int]) -> tuple[int, ...] | None:
+    """Where the parameter for the tensor at ``place`` was made: identical tensors share the first one's."""
+    return edges.place_of.get(id(_element(metas, place)))
 
 
 def _output(meta: torch.Tensor, place: list[int] | None) -> dict[str, Any]:
