@@ -22,7 +22,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint $(VENV)/constra
 
 NATIVE_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
 CPP_FILES := $(NATIVE_SOURCES) $(shell find tests benchmarks -name '*.cpp' -o -name '*.h')
-PYTHON_ROOTS := $(wildcard src tests examples benchmarks docs) setup.py
+PYTHON_ROOTS := $(wildcard src tests examples benchmarks docs tools) setup.py
 
 .PHONY: help build demo test test-all bench lint format typecheck docs wheel clean
 help:

@@ -80,7 +80,7 @@ def main() -> None:
         ("fastest step", min(neuron.seconds), min(cpu.seconds)),
     ):
         table.add_row(label, f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", f"{ours / theirs:.2f}")
-    table.add_row("largest relative difference of the losses", "", "", f"{difference:.1e}")
+    table.add_row("losses: largest relative difference", "", "", f"{difference:.1e}")
     Console().print(table)
 
 

@@ -125,7 +125,7 @@ def report(runs: list[Run]) -> Table:
     for label, value in neuron.items():
         rows[label] = [value if run.device == "neuron" else "" for run in runs]
     if len(runs) == 2:
-        rows["largest relative difference of the losses"] = [f"{largest_relative_difference(runs[0].losses, runs[1].losses):.1e}", ""]
+        rows["losses: largest relative difference"] = [f"{largest_relative_difference(runs[0].losses, runs[1].losses):.1e}", ""]
     for label, cells in rows.items():
         table.add_row(label, *cells)
     return table

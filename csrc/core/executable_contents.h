@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +16,8 @@
 #include "core/executable.h"
 
 namespace neuron {
+
+class ImageReader;
 
 // Copies of a library step's tensors, with room for the data pointers of one run; kept from run to run, as many as run at once.
 class TensorLists {
@@ -40,7 +42,10 @@ class TensorLists {
 };
 
 struct Executable::Contents {
-  explicit Contents(std::span<const std::byte> machine_code) : code(machine_code) {}
+  // The parts of an image, in the order of its bytes. Each throws InvalidArgument for what is malformed.
+  void read_header(ImageReader& reader);
+  void read_memory(ImageReader& reader);  // constants, code and messages
+  void read_steps(ImageReader& reader);
 
   std::string name, signature;
   std::vector<std::uint64_t> input_bytes, output_bytes;
@@ -49,7 +54,8 @@ struct Executable::Contents {
   std::uint64_t scratch_bytes = 0;
   std::uint64_t work = 0;
   bool parallel = false;
-  CodeRegion code;
+  std::optional<CodeRegion> code;
+  std::uint64_t code_bytes = 0;
   std::unique_ptr<std::byte, decltype(&std::free)> constants{nullptr, std::free};
   std::uint64_t constant_bytes = 0;
   std::vector<std::string> messages;

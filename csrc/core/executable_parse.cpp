@@ -1,5 +1,6 @@
 // Executable::parse: the image format of docs/architecture.md, every reference checked.
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include "core/executable_contents.h"
@@ -133,85 +134,64 @@ void check_donations(const ImageReader& reader, std::span<const std::int32_t> do
 
 }  // namespace
 
-Executable::Contents Executable::Contents::read_header(ImageReader& reader) {
+void Executable::Contents::read_header(ImageReader& reader) {
   const auto magic = reader.take(kMagic.size(), "magic");
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) reader.fail("magic", "not " + std::string(kMagic));
-  Contents contents;
-  contents.name = reader.text("name");
-  contents.signature = reader.text("signature");
-  contents.input_bytes = reader.numbers<std::uint64_t>("input_bytes");
-  contents.output_bytes = reader.numbers<std::uint64_t>("output_bytes");
-  contents.donations = reader.numbers<std::int32_t>("donations");
-  check_donations(reader, contents.donations, contents.input_bytes.size(), contents.output_bytes.size());
-  contents.scalar_count = reader.number<std::uint32_t>("scalar_count");
-  contents.scratch_bytes = reader.number<std::uint64_t>("scratch_bytes");
-  contents.work = reader.number<std::uint64_t>("work");
-  const auto parallel = reader.number<std::uint8_t>("parallel");
-  if (parallel > 1) reader.fail("parallel", std::to_string(parallel) + " is not 0 or 1");
-  contents.parallel = parallel == 1;
-  return contents;
+  name = reader.text("name");
+  signature = reader.text("signature");
+  input_bytes = reader.numbers<std::uint64_t>("input_bytes");
+  output_bytes = reader.numbers<std::uint64_t>("output_bytes");
+  donations = reader.numbers<std::int32_t>("donations");
+  check_donations(reader, donations, input_bytes.size(), output_bytes.size());
+  scalar_count = reader.number<std::uint32_t>("scalar_count");
+  scratch_bytes = reader.number<std::uint64_t>("scratch_bytes");
+  work = reader.number<std::uint64_t>("work");
+  const auto flag = reader.number<std::uint8_t>("parallel");
+  if (flag > 1) reader.fail("parallel", std::to_string(flag) + " is not 0 or 1");
+  parallel = flag == 1;
 }
 
-std::shared_ptr<const Executable> Executable::parse(std::span<const std::byte> image) {
-  ImageReader reader(image);
-  const auto magic = reader.take(kMagic.size(), "magic");
-  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) reader.fail("magic", "not " + std::string(kMagic));
-  std::string name = reader.text("name");
-  std::string signature = reader.text("signature");
-  auto input_bytes = reader.numbers<std::uint64_t>("input_bytes");
-  auto output_bytes = reader.numbers<std::uint64_t>("output_bytes");
-  auto donations = reader.numbers<std::int32_t>("donations");
-  if (donations.size() != output_bytes.size()) reader.fail("donations", "not one per output");
-  for (const std::int32_t donation : donations) {
-    if (donation < -1 || donation >= static_cast<std::int64_t>(input_bytes.size())) {
-      reader.fail("donations", std::to_string(donation) + " with " + std::to_string(input_bytes.size()) + " inputs");
-    }
+void Executable::Contents::read_memory(ImageReader& reader) {
+  const auto data = reader.bytes("constants");
+  constant_bytes = data.size();
+  if (!data.empty()) {
+    const std::size_t rounded = (data.size() + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment;
+    constants.reset(static_cast<std::byte*>(std::aligned_alloc(kConstantAlignment, rounded)));
+    if (constants == nullptr) throw std::bad_alloc();
+    std::memcpy(constants.get(), data.data(), data.size());
   }
-  const auto scalar_count = reader.number<std::uint32_t>("scalar_count");
-  const auto scratch_bytes = reader.number<std::uint64_t>("scratch_bytes");
-  const auto work = reader.number<std::uint64_t>("work");
-  const auto parallel = reader.number<std::uint8_t>("parallel");
-  if (parallel > 1) reader.fail("parallel", std::to_string(parallel) + " is not 0 or 1");
-  const auto constants = reader.bytes("constants");
-  const auto code = reader.bytes("code");
+  const auto machine_code = reader.bytes("code");
+  code_bytes = machine_code.size();
+  code.emplace(machine_code);
+  messages.resize(reader.count(sizeof(std::uint64_t), "messages"));
+  for (std::string& message : messages) message = reader.text("message");
+}
 
-  auto contents = std::make_unique<Contents>(code);
-  contents->name = std::move(name);
-  contents->signature = std::move(signature);
-  contents->input_bytes = std::move(input_bytes);
-  contents->output_bytes = std::move(output_bytes);
-  contents->donations = std::move(donations);
-  contents->scalar_count = scalar_count;
-  contents->scratch_bytes = scratch_bytes;
-  contents->work = work;
-  contents->parallel = parallel == 1;
-  contents->constant_bytes = constants.size();
-  if (!constants.empty()) {
-    const std::size_t rounded = (constants.size() + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment;
-    contents->constants.reset(static_cast<std::byte*>(std::aligned_alloc(kConstantAlignment, rounded)));
-    if (contents->constants == nullptr) throw std::bad_alloc();
-    std::memcpy(contents->constants.get(), constants.data(), constants.size());
-  }
-  const std::size_t messages = reader.count(sizeof(std::uint64_t), "messages");
-  for (std::size_t i = 0; i < messages; ++i) contents->messages.push_back(reader.text("message"));
-
-  const Extents extents{contents->input_bytes, contents->output_bytes, scratch_bytes, constants.size()};
-  const std::size_t steps = reader.count(1, "steps");
-  for (std::size_t i = 0; i < steps; ++i) {
+void Executable::Contents::read_steps(ImageReader& reader) {
+  const Extents extents{input_bytes, output_bytes, scratch_bytes, constant_bytes};
+  const std::size_t count = reader.count(1, "steps");
+  for (std::size_t i = 0; i < count; ++i) {
     const auto kind = reader.number<std::uint8_t>("step kind");
     if (kind == 0) {
-      contents->steps.emplace_back(read_kernel(reader, extents, contents->code, code.size()));
-      contents->tensor_lists.push_back(nullptr);
+      steps.emplace_back(read_kernel(reader, extents, *code, code_bytes));
+      tensor_lists.push_back(nullptr);
     } else if (kind == 1) {
-      contents->steps.emplace_back(read_library(reader, extents, scalar_count));
-      contents->tensor_lists.push_back(std::make_unique<TensorLists>());
+      steps.emplace_back(read_library(reader, extents, scalar_count));
+      tensor_lists.push_back(std::make_unique<TensorLists>());
     } else {
       reader.fail("step kind", std::to_string(kind) + " is not 0 or 1");
     }
   }
-  if (reader.remaining() != 0) reader.fail("end", std::to_string(reader.remaining()) + " bytes too many");
+}
+
+std::shared_ptr<const Executable> Executable::parse(std::span<const std::byte> image) {
+  ImageReader reader(image);
   std::shared_ptr<Executable> executable(new Executable);
-  executable->contents_ = std::move(contents);
+  executable->contents_ = std::make_unique<Contents>();
+  executable->contents_->read_header(reader);
+  executable->contents_->read_memory(reader);
+  executable->contents_->read_steps(reader);
+  if (reader.remaining() != 0) reader.fail("end", std::to_string(reader.remaining()) + " bytes too many");
   return executable;
 }
 

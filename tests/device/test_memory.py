@@ -85,7 +85,7 @@ def test_out_of_memory_is_torchs_error_and_the_device_goes_on():
         except torch.OutOfMemoryError as error:
             print("65" in str(error), "64" in str(error))
         again = torch.empty(60 << 20, dtype=torch.uint8, device="neuron")
-        print(again.shape[0] >> 20, keep.sum(dtype=torch.int64).item() == 7 << 20 if False else keep[5].item())
+        print(again.shape[0] >> 20, keep[5].item())
         print(torch.neuron.memory_stats()["num_ooms"], torch.neuron.memory_stats()["num_alloc_retries"] > 0)
     """
     assert output_of(code, {"TORCH_NEURONX_DEVICE_MEMORY": "64MiB"}) == "True True\n60 7\n1 True\n"

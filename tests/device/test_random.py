@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+
 from torch_neuronx import _C
 
 neuron = torch.neuron

@@ -37,7 +37,7 @@ def test_map_location_by_function_and_table():
 
 
 def test_loading_to_a_device_that_is_not_there_is_an_error():
-    with pytest.raises(RuntimeError, match="0 to 3|device"):
+    with pytest.raises(RuntimeError, match=r"0 to 3"):
         torch.load(saved(torch.ones(1)), map_location="neuron:7")
 
 
@@ -56,11 +56,11 @@ def test_deepcopy_and_pickle_keep_the_device():
         assert other.cpu().tolist() == [0.0, 1.0, 2.0]
 
 
-def test_deepcopy_of_a_parameter_with_gradient():
-    parameter = torch.nn.Parameter(torch.ones(2).to("neuron"))
-    parameter.grad = torch.full((2,), 3.0).to("neuron")
-    other = copy.deepcopy(parameter)
-    assert isinstance(other, torch.nn.Parameter) and other.grad.tolist() == [3.0, 3.0]
+def test_deepcopy_of_a_module_keeps_devices_and_parameters():
+    module = torch.nn.Linear(2, 2).to("neuron:1")
+    other = copy.deepcopy(module)
+    assert isinstance(other.weight, torch.nn.Parameter) and other.weight.device == torch.device("neuron:1")
+    assert torch.equal(other.weight.detach().cpu(), module.weight.detach().cpu())
 
 
 def test_storages_move_between_devices():

@@ -133,7 +133,7 @@ def test_elapsed_time_needs_timing_and_reached_marks():
 def test_event_belongs_to_the_device_it_was_first_recorded_on():
     event = neuron.Event()
     event.record(neuron.current_stream(0))
-    with pytest.raises(RuntimeError, match="neuron:0.*neuron:1"):
+    with pytest.raises(RuntimeError, match=r"neuron:0.*neuron:1"):
         event.record(neuron.current_stream(1))
 
 
@@ -156,5 +156,5 @@ def test_record_stream_keeps_memory_until_the_other_stream_is_done():
 
 
 def test_record_stream_of_another_device_is_an_error():
-    with pytest.raises(RuntimeError, match="neuron:0.*neuron:1"):
+    with pytest.raises(RuntimeError, match=r"neuron:0.*neuron:1"):
         torch.empty(1, device="neuron:0").record_stream(neuron.current_stream(1))

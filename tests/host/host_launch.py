@@ -12,7 +12,7 @@ import numpy as np
 from torch_neuronx.compiler import host_target
 from torch_neuronx.compiler.executable import BufferRef, ExecutableImage, KernelStep, Space
 from torch_neuronx.compiler.hlo.ir import Layout, Module, Signature
-from torch_neuronx.compiler.hlo.numerics import from_storage, to_storage
+from torch_neuronx.compiler.hlo.numerics import HELD_AS, from_storage, to_storage
 from torch_neuronx.compiler.hlo.types import DType, contiguous_strides
 from torch_neuronx.compiler.hlo.verify import verify
 from torch_neuronx.compiler.host import compile_for_host
@@ -85,14 +85,8 @@ class _Buffer:
         self.shape, self.dtype = tuple(shape), dtype
         size = extent_bytes(shape, strides, dtype.itemsize)
         self.raw = np.full(size + 2 * self.MARGIN, GUARD, np.uint8)
-        stored = (
-            to_storage(np.zeros(1, bool) if values is None else np.asarray(values), dtype).dtype
-            if dtype is not DType.BF16
-            else np.dtype(np.uint16)
-        )
-        if values is None:
-            stored = _storage(dtype)
-        item = np.dtype(stored).itemsize
+        stored = to_storage(np.zeros(1, HELD_AS[dtype]), dtype).dtype
+        item = stored.itemsize
         self.view = np.lib.stride_tricks.as_strided(
             self.raw[self.MARGIN : self.MARGIN + max(size, item)].view(stored), self.shape, [stride * item for stride in strides]
         )
@@ -115,12 +109,6 @@ class _Buffer:
 
     def check_guards(self) -> None:
         assert (self.raw[self._outside] == GUARD).all(), "bytes outside of the tensor were written"
-
-
-def _storage(dtype: DType) -> np.dtype:
-    from torch_neuronx.compiler.hlo.numerics import HELD_AS
-
-    return np.dtype(np.uint16) if dtype is DType.BF16 else HELD_AS[dtype]
 
 
 def _execute(image: ExecutableImage, inputs: Sequence[_Buffer], outputs: Sequence[_Buffer], scalars: bytes, parts: int) -> None:

@@ -91,12 +91,14 @@ void bind_streams(py::module_& m) {
   m.def("_current_stream", wrapped([](c10::DeviceIndex index) {
           ensure_initialized();
           return identity_of(current_stream(device_or_current(index)));
-        }), py::arg("device"));
+        }),
+        py::arg("device"));
   m.def("_default_stream", wrapped([](c10::DeviceIndex index) { return identity_of(usable_core(index).default_stream()); }),
         py::arg("device"));
   m.def("_pooled_stream", wrapped([](c10::DeviceIndex index, int priority) {
           return identity_of(usable_core(index).stream_from_pool(priority < 0 ? -1 : 0));
-        }), py::arg("device"), py::arg("priority"));
+        }),
+        py::arg("device"), py::arg("priority"));
   m.def("_set_stream", wrapped([](std::int64_t id, c10::DeviceIndex index) { exchange_stream(stream_by_id(id, index)); }),
         py::arg("stream_id"), py::arg("device"));
   m.def("_stream_priority", wrapped([](std::int64_t id, c10::DeviceIndex index) { return stream_by_id(id, index).priority(); }),
@@ -104,12 +106,14 @@ void bind_streams(py::module_& m) {
   m.def("_raw_stream", wrapped([](c10::DeviceIndex index) {
           ensure_initialized();
           return reinterpret_cast<std::uintptr_t>(&current_stream(device_or_current(index)));
-        }), py::arg("device"));
+        }),
+        py::arg("device"));
   m.def("_sleep", wrapped([](c10::DeviceIndex index, std::int64_t nanoseconds) {
           ensure_initialized();
           Stream& stream = current_stream(device_or_current(index));
           translated([&] { stream.sleep(nanoseconds); });
-        }), py::arg("device"), py::arg("nanoseconds"));
+        }),
+        py::arg("device"), py::arg("nanoseconds"));
   m.def("_elapsed_time", wrapped([](std::uintptr_t first, std::uintptr_t second) { return elapsed_time(first, second); }),
         py::arg("event_id"), py::arg("end_event_id"));
 }
@@ -118,7 +122,8 @@ void bind_memory(py::module_& m) {
   m.def("_set_memory_fraction", wrapped([](double fraction, c10::DeviceIndex index) {
           Core& core = usable_core(index);
           translated([&] { core.allocator().set_memory_fraction(fraction); });
-        }), py::arg("fraction"), py::arg("device"));
+        }),
+        py::arg("fraction"), py::arg("device"));
   m.def("_memory_snapshot", wrapped([] { return memory_snapshot(); }));
   m.def("_start_memory_history", wrapped([](std::size_t capacity, bool with_stacks) { memory_history().start(capacity, with_stacks); }),
         py::arg("capacity"), py::arg("with_stacks"));
@@ -126,8 +131,10 @@ void bind_memory(py::module_& m) {
 }
 
 void bind_generators(py::module_& m) {
-  m.def("_default_generator", wrapped([](c10::DeviceIndex index) { return default_generator(device_or_current(index)); }), py::arg("device"));
-  m.def("_reserve", wrapped([](const at::Generator& generator, std::uint64_t blocks) { return neuron_generator(generator).reserve(blocks); }),
+  m.def("_default_generator", wrapped([](c10::DeviceIndex index) { return default_generator(device_or_current(index)); }),
+        py::arg("device"));
+  m.def("_reserve",
+        wrapped([](const at::Generator& generator, std::uint64_t blocks) { return neuron_generator(generator).reserve(blocks); }),
         py::arg("generator"), py::arg("blocks"));
 }
 

@@ -127,7 +127,8 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bo
   const bool from_device = source.device().type() == kNeuron;
   const bool to_device = destination.device().type() == kNeuron;
   TORCH_CHECK(from_device || source.is_cpu(), "copy to neuron from ", source.device(), ": only CPU and neuron tensors can be copied");
-  TORCH_CHECK(to_device || destination.is_cpu(), "copy from neuron to ", destination.device(), ": only CPU and neuron tensors can be copied");
+  TORCH_CHECK(to_device || destination.is_cpu(), "copy from neuron to ", destination.device(),
+              ": only CPU and neuron tensors can be copied");
   if (!from_device) {
     copy_host_to_device(expanded, destination, non_blocking);
   } else if (!to_device) {

@@ -21,10 +21,12 @@ void initialize() { torch::utils::device_lazy_init(kNeuron); }
 
 namespace {
 
-// The executor threads of the parent do not exist in a forked child, so that its first use must go through
-// torch.neuron._lazy_init again, which refuses.
+// The executor threads of the parent do not exist in a forked child: its first use must go through torch.neuron._lazy_init again,
+// which refuses. in_forked_child() may be told only after this handler.
 void forget_initialization() {
-  if (!in_forked_child()) return;
+  bool any_started = false;
+  for (int index = 0; index < device_count(); ++index) any_started |= core_started(index);
+  if (!any_started) return;
   detail::initialized.store(false, std::memory_order_relaxed);
   torch::utils::set_requires_device_init(kNeuron, true);
 }

@@ -52,7 +52,8 @@ void free_block(void* pointer) {
 
 void assign(c10::CachingAllocator::StatArray& target, const StatArray& source) {
   for (std::size_t type = 0; type < kStatTypes; ++type) {
-    target[type] = {.current = source[type].current, .peak = source[type].peak, .allocated = source[type].allocated, .freed = source[type].freed};
+    target[type] = {
+        .current = source[type].current, .peak = source[type].peak, .allocated = source[type].allocated, .freed = source[type].freed};
   }
 }
 
@@ -90,7 +91,8 @@ void DeviceAllocator::copy_data(void* destination, const void* source, std::size
 bool DeviceAllocator::initialized() { return true; }
 
 void DeviceAllocator::emptyCache(c10::MempoolId_t pool) {
-  TORCH_CHECK(pool == c10::MempoolId_t(0, 0), "neuron devices have no private memory pools, got the id (", pool.first, ", ", pool.second, ")");
+  TORCH_CHECK(pool == c10::MempoolId_t(0, 0), "neuron devices have no private memory pools, got the id (", pool.first, ", ", pool.second,
+              ")");
   for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
     if (core_started(index)) core(index).allocator().empty_cache();
   }

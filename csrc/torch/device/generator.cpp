@@ -67,7 +67,8 @@ std::uint64_t Generator::seed() {
 
 void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
-  TORCH_CHECK(state.numel() == kStateBytes, "RNG state of a neuron generator has ", kStateBytes, " bytes (seed and offset), got ", state.numel());
+  TORCH_CHECK(state.numel() == kStateBytes, "RNG state of a neuron generator has ", kStateBytes, " bytes (seed and offset), got ",
+              state.numel());
   std::uint64_t words[2];
   std::memcpy(words, state.data(), kStateBytes);
   const std::lock_guard lock(state_->mutex);

@@ -53,7 +53,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
   return known_contents(at::detail::empty_strided_generic(size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
-at::Tensor& set_storage_with_sizes(at::Tensor& self, at::Storage source, int64_t storage_offset, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor& set_storage_with_sizes(at::Tensor& self, at::Storage source, int64_t storage_offset, at::IntArrayRef size,
+                                   at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, storage_offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(storage_offset);

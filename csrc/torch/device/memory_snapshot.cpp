@@ -125,11 +125,13 @@ py::dict memory_snapshot() {
   }
   for (const auto& event : memory_history().events()) append_event(traces[static_cast<std::size_t>(event.device)], event, frames);
   frames.finish();
+  py::list device_traces;
+  for (const auto& trace : traces) device_traces.append(trace);
   py::dict settings;
   settings["PYTORCH_ALLOC_CONF"] = "";
   py::dict result;
   result["segments"] = segments;
-  result["device_traces"] = py::cast(traces);
+  result["device_traces"] = device_traces;
   result["allocator_settings"] = settings;
   result["external_annotations"] = py::list();
   return result;

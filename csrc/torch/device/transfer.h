@@ -16,7 +16,8 @@ void submit_copy(Stream& stream, void* destination, const void* source, std::siz
 // Queues the copy of a tensor into another of equal sizes: any strides, dtypes and conjugate or negative bits; on the host or on a
 // device. Tensors with the same dense layout and meaning become one copy of bytes. The caller sees to it that the memory outlives the
 // command: device memory does in the order of its stream; for host memory, `keep_alive` is held until it has run.
-void submit_tensor_copy(Stream& stream, const at::Tensor& destination, const at::Tensor& source, std::shared_ptr<void> keep_alive = nullptr);
+void submit_tensor_copy(Stream& stream, const at::Tensor& destination, const at::Tensor& source,
+                        std::shared_ptr<void> keep_alive = nullptr);
 
 // Waits for `stream`, then reads `bytes` bytes of device memory.
 void read_device(Stream& stream, void* destination, const void* source, std::size_t bytes);

@@ -26,8 +26,8 @@ struct ArgumentPlan {
 
 struct CallPlan {
   std::vector<ArgumentPlan> arguments;
-  bool writes = false;           // some argument is written
-  std::vector<int> index_lists;  // arguments of type Tensor?[], whose CPU tensors are moved to the device
+  bool writes = false;             // some argument is written
+  std::vector<int> index_lists;    // arguments of type Tensor?[], whose CPU tensors are moved to the device
   std::vector<int> hidden_writes;  // tensors that are written although the schema does not say so
 };
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "torch/device/gil.h"
+#include "torch/eager/call_reader.h"
 #include "torch/eager/fallback.h"
 #include "torch/eager/native_op.h"
 #include "torch/library/run_library.h"

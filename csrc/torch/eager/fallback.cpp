@@ -68,7 +68,9 @@ void require_cpu_kernel(const c10::OperatorHandle& op) {
 
 // The device of a call: that of its first tensor, else of its device argument, else the current one.
 c10::DeviceIndex device_of(std::span<const c10::IValue> arguments) {
-  auto on_device = [](const c10::IValue& value) { return value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone(); };
+  auto on_device = [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone();
+  };
   for (const c10::IValue& value : arguments) {
     if (on_device(value)) return value.toTensor().device().index();
     if (!value.isTensorList() && !value.isOptionalTensorList()) continue;

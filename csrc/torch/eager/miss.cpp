@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "torch/device/gil.h"
+#include "torch/eager/call_reader.h"
 
 namespace neuron::torch_face {
 namespace {
@@ -165,7 +166,7 @@ class Resolver {
     auto plan = std::make_unique<LaunchPlan>();
     const Executable& executable = *program.executable;
     plan->executable = program.executable;
-    plan->returns = program.binding.returns;
+    for (const ReturnSpec& spec : program.binding.returns) plan->returns.push_back(returned(spec, program.binding));
     plan->rng_draws = program.binding.rng_draws;
     check(plan->returns.size() == op_.handle().schema().returns().size(), "the number of returns is not the schema's");
     for (std::size_t i = 0; i < program.binding.inputs.size(); ++i) {
@@ -203,6 +204,15 @@ class Resolver {
     return {source.kind, position, source.as_double ? SlotPlan::kIntToDouble : SlotPlan::kDoubleToInt};
   }
 
+  // An output that is written into an argument is returned as that argument.
+  ReturnSpec returned(ReturnSpec spec, const Binding& binding) const {
+    if (spec.kind == ReturnSpec::kOutput && binding.outputs[spec.output].place) {
+      return {ReturnSpec::kArgument, 0, *binding.outputs[spec.output].place};
+    }
+    for (ReturnSpec& item : spec.items) item = returned(item, binding);
+    return spec;
+  }
+
   OutputPlan output(const OutputSpec& spec, std::uint64_t bytes) const {
     if (spec.place) {
       const std::uint32_t position = tensor_position(*spec.place, bytes);
@@ -233,7 +243,7 @@ void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& st
   const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
   compile_nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed.count()), std::memory_order_relaxed);
   Call compiled;
-  compiled.read(op.plan(), arguments);
+  read_call(compiled, op.plan(), arguments);
   auto entry = std::make_unique<CacheEntry>();
   entry->key.assign(compiled.key.span().begin(), compiled.key.span().end());
   entry->hash = compiled.hash;

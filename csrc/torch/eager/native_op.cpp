@@ -13,6 +13,7 @@
 #include "torch/device/error.h"
 #include "torch/device/generator.h"
 #include "torch/device/streams.h"
+#include "torch/eager/call_reader.h"
 #include "torch/eager/fallback.h"
 #include "torch/eager/miss.h"
 #include "torch/eager/origin.h"
@@ -21,15 +22,8 @@ namespace neuron::torch_face {
 namespace {
 
 using torch::jit::Stack;
-using Outputs = c10::SmallVector<at::Tensor, 4>;
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
-
-// The calling thread's reading of its current call. A call that is made while another is read (on a miss) is read after it is done with.
-Call& this_call() {
-  thread_local Call call;
-  return call;
-}
 
 // `x[index]` with an index on the CPU: PyTorch moves it to the device of x.
 void move_index_tensors(const CallPlan& plan, c10::IValue* arguments) {
@@ -131,12 +125,14 @@ bool NativeOp::call_natively(Stack* stack) {
   if (origins_enabled()) origin = Origin{python_line()};
   Call& call = this_call();
   while (true) {
-    call.read(plan_, {stack->data() + stack->size() - count, count});
+    read_call(call, plan_, {stack->data() + stack->size() - count, count});
     {
       const ReadSection section;
       if (const CacheEntry* entry = cache_.find(call.key.span(), call.hash)) {
         if (entry->plan) {
-          launch(*entry->plan, call, origin ? &*origin : nullptr, stack);
+          Outputs outputs;
+          launch(*entry->plan, call, origin ? &*origin : nullptr, outputs);
+          replace_arguments(*entry->plan, outputs, count, stack);
           return true;
         }
         declined_.fetch_add(1, std::memory_order_relaxed);
@@ -147,15 +143,14 @@ bool NativeOp::call_natively(Stack* stack) {
   }
 }
 
-void NativeOp::launch(const LaunchPlan& plan, const Call& call, const Origin* origin, Stack* stack) {
+void NativeOp::launch(const LaunchPlan& plan, const Call& call, const Origin* origin, Outputs& outputs) {
   std::optional<DeviceScope> scope;
   if (call.device != current_device()) scope.emplace(call.device);
   c10::SmallVector<void*, 16> buffers;
   for (std::uint32_t position : plan.inputs) buffers.push_back(call.positions[position].data);
-  Outputs outputs;
   for (const OutputPlan& output : plan.outputs) {
     if (output.position >= 0) {
-      outputs.push_back(*call.positions[output.position].tensor);
+      outputs.emplace_back();
       buffers.push_back(call.positions[output.position].data);
     } else {
       outputs.push_back(allocate(output));
@@ -169,7 +164,6 @@ void NativeOp::launch(const LaunchPlan& plan, const Call& call, const Origin* or
   const int threads = plan.executable->parallel() ? at::get_num_threads() : 0;
   translated([&] { current_stream(call.device).launch(plan.executable, buffers, scalars, origin, threads); });
   launched_.fetch_add(1, std::memory_order_relaxed);
-  replace_arguments(plan, outputs, plan_.arguments.size(), stack);
 }
 
 }  // namespace neuron::torch_face

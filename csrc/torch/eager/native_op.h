@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/util/SmallVector.h>
 
 #include <atomic>
 #include <cstdint>
@@ -13,9 +14,11 @@
 #include "core/stream.h"
 #include "torch/eager/argument_plan.h"
 #include "torch/eager/cache.h"
-#include "torch/eager/key.h"
+#include "torch/eager/call.h"
 
 namespace neuron::torch_face {
+
+using Outputs = c10::SmallVector<at::Tensor, 4>;
 
 // Lives to the end of the process.
 class NativeOp {
@@ -30,14 +33,14 @@ class NativeOp {
   void call(torch::jit::Stack* stack);
   // The same, but false, with the stack as it was, if no lowering serves the call.
   bool call_natively(torch::jit::Stack* stack);
+  // Launches the call that was read, with new tensors for the outputs that are no arguments (undefined for those that are).
+  void launch(const LaunchPlan& plan, const Call& call, const Origin* origin, Outputs& outputs);
 
   // Calls since the process started that were launched, and that no lowering serves.
   std::uint64_t launched() const { return launched_.load(std::memory_order_relaxed); }
   std::uint64_t declined() const { return declined_.load(std::memory_order_relaxed); }
 
  private:
-  void launch(const LaunchPlan& plan, const Call& call, const Origin* origin, torch::jit::Stack* stack);
-
   c10::OperatorHandle handle_;
   CallPlan plan_;
   ProgramCache cache_;

@@ -1,7 +1,7 @@
 // Which tensors of a call share memory.
 #pragma once
 
-#include "torch/eager/key.h"
+#include "torch/eager/call.h"
 
 namespace neuron::torch_face {
 

@@ -1,30 +1,25 @@
 // The ops that have native programs, by name, and what is known of all of them together.
 #include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "torch/device/gil.h"
 #include "torch/eager/miss.h"
 #include "torch/eager/native_op.h"
+#include "torch/eager/unboxed.h"
 
 namespace neuron::torch_face {
 namespace {
-
-struct BoxedKernel final : c10::OperatorKernel {
-  explicit BoxedKernel(NativeOp& native_op) : op(native_op) {}
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) { op.call(stack); }
-  NativeOp& op;
-};
 
 // Never destroyed: kernels may run while the process ends.
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<NativeOp>> ops;
-  std::map<std::string, std::unique_ptr<torch::Library>> libraries;  // by namespace
-  std::set<std::string> registered;                                  // ops whose kernel PyTorch's dispatcher has
+  std::vector<c10::RegistrationHandleRAII> registrations;
+  std::set<std::string> registered;  // ops whose kernel PyTorch's dispatcher has
   std::map<std::string, std::uint64_t> launched_at_clear;
 };
 
@@ -52,14 +47,6 @@ NativeOp& find_or_add(const std::string& schema_name, std::span<const std::int64
   return *op;
 }
 
-torch::Library& library_of(const std::string& schema_name) {
-  const std::string space = schema_name.substr(0, schema_name.find("::"));
-  std::lock_guard lock(registry().mutex);
-  auto& library = registry().libraries[space];
-  if (!library) library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  return *library;
-}
-
 }  // namespace
 
 NativeOp& native_op(const std::string& schema_name) { return find_or_add(schema_name, {}, {}); }
@@ -67,11 +54,11 @@ NativeOp& native_op(const std::string& schema_name) { return find_or_add(schema_
 void register_native_op(const std::string& schema_name, std::span<const std::int64_t> static_arguments,
                         std::span<const std::int64_t> written_arguments) {
   NativeOp& op = find_or_add(schema_name, static_arguments, written_arguments);
-  {
-    std::lock_guard lock(registry().mutex);
-    if (!registry().registered.insert(schema_name).second) return;
-  }
-  library_of(schema_name).impl(schema_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op)));
+  std::lock_guard lock(registry().mutex);
+  if (!registry().registered.insert(schema_name).second) return;
+  registry().registrations.push_back(c10::Dispatcher::singleton().registerImpl(op.handle().operator_name(), c10::DispatchKey::PrivateUse1,
+                                                                               kernel_of(op), /*cpp_signature=*/std::nullopt,
+                                                                               /*inferred_function_schema=*/nullptr, "torch_neuronx"));
 }
 
 std::map<std::string, std::uint64_t> executed_counts() {

@@ -116,7 +116,8 @@ Gradients plain_backward(const Attention& a, const at::Tensor& dout, const at::T
   const at::Tensor gradient = dout.to(type);
   const at::Tensor weights = probabilities(scores(a, type), logsumexp.to(type));
   const at::Tensor row_sums = gradient.mul(out.to(type)).sum(-1, /*keepdim=*/true);
-  const at::Tensor dscores = at::matmul(gradient, a.for_all_heads(a.v).to(type).transpose(-2, -1)).sub_(row_sums).mul_(weights).mul_(a.scale);
+  const at::Tensor dscores =
+      at::matmul(gradient, a.for_all_heads(a.v).to(type).transpose(-2, -1)).sub_(row_sums).mul_(weights).mul_(a.scale);
   return {at::matmul(dscores, a.for_all_heads(a.k).to(type)), at::matmul(dscores.transpose(-2, -1), a.q.to(type)),
           at::matmul(weights.transpose(-2, -1), gradient)};
 }

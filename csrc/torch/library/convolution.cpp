@@ -38,9 +38,9 @@ void input_grad(const LibraryCall& call) {
   const Arguments arguments(call);
   const Convolution c(arguments);
   const at::Tensor dinput = arguments.tensor(0);
-  const auto gradients = at::convolution_backward(arguments.tensor(1), dinput, arguments.tensor(2), /*bias_sizes=*/std::nullopt, c.stride,
-                                                  c.padding, c.dilation, c.transposed, c.output_padding, c.groups,
-                                                  std::array<bool, 3>{true, false, false});
+  const auto gradients =
+      at::convolution_backward(arguments.tensor(1), dinput, arguments.tensor(2), /*bias_sizes=*/std::nullopt, c.stride, c.padding,
+                               c.dilation, c.transposed, c.output_padding, c.groups, std::array<bool, 3>{true, false, false});
   dinput.copy_(std::get<0>(gradients));
 }
 
@@ -48,9 +48,9 @@ void weight_grad(const LibraryCall& call) {
   const Arguments arguments(call);
   const Convolution c(arguments);
   const at::Tensor dweight = arguments.tensor(0);
-  const auto gradients = at::convolution_backward(arguments.tensor(1), arguments.tensor(2), dweight, /*bias_sizes=*/std::nullopt, c.stride,
-                                                  c.padding, c.dilation, c.transposed, c.output_padding, c.groups,
-                                                  std::array<bool, 3>{false, true, false});
+  const auto gradients =
+      at::convolution_backward(arguments.tensor(1), arguments.tensor(2), dweight, /*bias_sizes=*/std::nullopt, c.stride, c.padding,
+                               c.dilation, c.transposed, c.output_padding, c.groups, std::array<bool, 3>{false, true, false});
   dweight.copy_(std::get<1>(gradients));
 }
 

@@ -15,4 +15,3 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """True: every operator takes bfloat16."""
     return True
-

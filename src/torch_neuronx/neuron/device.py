@@ -67,7 +67,7 @@ _exchange_device = exchange_device
 _maybe_exchange_device = maybe_exchange_device
 
 
-class device:
+class device:  # noqa: N801  the name that PyTorch gives it
     """Context manager: the device is current within it. None or a negative index changes nothing."""
 
     def __init__(self, device: Any) -> None:
@@ -81,7 +81,7 @@ class device:
         self.idx = _C._exchange_device(self.prev_idx)
 
 
-class device_of(device):
+class device_of(device):  # noqa: N801
     """Context manager: the device of a tensor or storage is current within it. One on another type of device changes nothing."""
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage) -> None:

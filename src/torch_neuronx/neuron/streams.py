@@ -32,7 +32,7 @@ class Stream(torch.Stream):
 
     @property
     def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.native_handle)
+        return ctypes.c_void_p(self.native_handle)  # type: ignore[attr-defined]  # missing in the stub of torch 2.13
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
         """Marks the end of what is queued now, in a new :class:`Event` unless one is given; returns the event."""

@@ -90,3 +90,19 @@ def test_adaptive_avg_pool3d() -> None:
     x = make_tensor((2, 3, 4, 5, 6), device="cpu", dtype=torch.float32)
     check(aten._adaptive_avg_pool3d.default, x, [2, 3, 6])
     check(aten._adaptive_avg_pool3d_backward.default, torch.randn(2, 3, 2, 3, 6), x)
+
+
+@pytest.mark.parametrize(("shape", "output"), [((2, 3, 8, 6), [4, 2]), ((2, 3, 7, 5), [3, 4]), ((3, 6, 6), [1, 6]), ((1, 2, 3, 4), [5, 8])])
+def test_adaptive_max_pool2d(shape: tuple[int, ...], output: list[int]) -> None:
+    x = distinct(*shape)
+    check(aten.adaptive_max_pool2d.default, x, output)
+    values, indices = aten.adaptive_max_pool2d.default(x, output)
+    check(aten.adaptive_max_pool2d_backward.default, torch.randn_like(values), x, indices)
+
+
+def test_adaptive_max_pool3d_with_ties_and_nan() -> None:
+    x = distinct(2, 3, 4, 5, 6).round(decimals=1)
+    x[1, 2, 3, 3, 3] = float("nan")
+    check(aten.adaptive_max_pool3d.default, x, [2, 3, 4])
+    values, indices = aten.adaptive_max_pool3d.default(x, [2, 3, 4])
+    check(aten.adaptive_max_pool3d_backward.default, torch.randn_like(values), x, indices)

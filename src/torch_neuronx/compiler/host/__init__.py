@@ -12,9 +12,10 @@ from ..hlo.ir import Module, Signature
 from .contractions import canonicalise_contractions
 from .legalise import legalise
 from .plan import plan_program
+from .scalar_code import UnsupportedError
 from .target import Target, host_target
 
-__all__ = ["Target", "compile_for_host", "host_target"]
+__all__ = ["Target", "UnsupportedError", "compile_for_host", "host_target"]
 
 
 def compile_for_host(module: Module, signature: Signature, target: Target) -> ExecutableImage:

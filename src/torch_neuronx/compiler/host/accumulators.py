@@ -80,6 +80,6 @@ _MNEMONIC = {"add": "add", "multiply": "mul", "and": "and", "or": "or"}
 
 
 def accumulator_of(reduction: Reduction) -> Accumulator:
-    dtype = reduction.value.dtype
+    dtype = reduction.expression.dtype
     type_ = scalar_code.register_type(dtype)
     return Accumulator(reduction.kind, dtype, type_, "double" if reduction.kind == "add" and type_ == "float" else type_)

@@ -14,11 +14,11 @@ from ..hlo.ir import Value
 from ..hlo.types import DType
 from . import scalar_code
 from .accumulators import COLUMN_BLOCK, Accumulator, accumulator_of
-from .cost import LAUNCH_NANOSECONDS, element_cost
+from .cost import nest_cost
 from .expression_code import Counter, ExpressionCode
 from .expressions import Expression, State, walk
 from .kernel import BufferKey, Kernel, Nest, Store
-from .pointwise import Buffers, finish_kernel, inner_loop, row_loop, write_checks
+from .pointwise import Buffers, finish_kernel, inner_loop, row_loop, write_checks, write_stores
 from .schedule import Schedule
 from .stages import Stage, Variation, invariant_expressions, stages_of
 from .target import Target
@@ -38,8 +38,7 @@ def emit_columns(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: S
     writer = _ColumnWriter(text, schedule, nest, buffers, column, reduced, messages)
     with row_loop(text, [*extents, blocks]) as counters:
         writer.write(outer, counters)
-    loads = element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores if not store.per_row))
-    return finish_kernel(text, buffers, prod(extents) * blocks, schedule.size * loads + LAUNCH_NANOSECONDS)
+    return finish_kernel(text, buffers, prod(extents) * blocks, nest_cost(nest))
 
 
 class _ColumnWriter:
@@ -56,7 +55,7 @@ class _ColumnWriter:
         self._extents = [text.param(schedule.extents[loop]) for loop in reduced]
         self._width = text.param(schedule.extents[column])
         self._rows = prod(schedule.extents[loop] for loop in reduced[1:])
-        self._arrays: dict[Value, tuple[Accumulator, str]] = {}
+        self._arrays: dict[tuple[Value, int], tuple[Accumulator, str]] = {}
         self._code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, self._state)
 
     def write(self, outer: Sequence[int], counters: Sequence[Counter]) -> None:
@@ -72,8 +71,7 @@ class _ColumnWriter:
         per_row = [store for store in self._nest.stores if store.per_row]
         if per_row:
             with self._columns(self._lanes([store.expression for store in per_row], per_row)):
-                for store, register in [(store, code.emit(store.expression)) for store in per_row]:
-                    code.store(store.value, store.address, register)
+                write_stores(code, per_row)
         code.kept.clear()
         code.close(text.depth)
 
@@ -88,10 +86,9 @@ class _ColumnWriter:
             for reduction, accumulator, slot in zip(stage.reductions, accumulators, slots):
                 element = code.emit(reduction.expression)
                 self._put(slot, accumulator.block, accumulator.combine(text, self._get(slot, accumulator.block), element))
-            for store, register in [(store, code.emit(store.expression)) for store in stage.stores]:
-                code.store(store.value, store.address, register)
+            write_stores(code, stage.stores)
         for reduction, accumulator, total in zip(stage.reductions, accumulators, totals):
-            self._arrays[reduction.value] = (accumulator, total)
+            self._arrays[reduction.key] = (accumulator, total)
 
     @contextmanager
     def _blocks(self, accumulators: list[Accumulator], totals: list[str]) -> Iterator[list[str]]:
@@ -150,8 +147,8 @@ class _ColumnWriter:
             register = self._text.define(f"zext i1 {register} to i8")
         self._text.do(f"store {_array_type(type_)} {register}, ptr {self._place(slot, _array_type(type_))}")
 
-    def _state(self, value: Value) -> tuple[str, int]:
-        accumulator, slot = self._arrays[value]
+    def _state(self, key: tuple[Value, int]) -> tuple[str, int]:
+        accumulator, slot = self._arrays[key]
         return accumulator.finish(self._text, self._get(slot, accumulator.total)), self._text.depth
 
     def _keep_invariants(self, stage: Stage, varies: Variation) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from .expressions import Apply, Expression, Load, walk
+from .kernel import Nest
 
 NANOSECONDS_PER_BYTE = 0.08
 # What one task should have at least, so that handing it to another thread pays.
@@ -39,6 +41,12 @@ def element_cost(roots: Iterable[Expression], stored_bytes: int) -> float:
         elif isinstance(expression, Apply):
             cost += operation_cost(expression.op)
     return cost
+
+
+def nest_cost(nest: Nest) -> float:
+    """Time of a whole nest on one thread, with its launch."""
+    stored = sum(store.value.dtype.itemsize for store in nest.stores if not store.per_row)
+    return prod(nest.extents) * element_cost(nest.roots(), stored) + LAUNCH_NANOSECONDS
 
 
 def grain(range_: int, cost: float) -> int:

@@ -13,7 +13,8 @@ from ..hlo.ir import Value
 from ..hlo.types import DType
 from . import scalar_code
 from .affine import Affine
-from .expressions import Apply, Expression, Literal, Load, Position, ScalarArgument, State, form_of, walk
+from .expressions import Apply, Complex, Expression, Literal, Load, Position, ScalarArgument, State, form_of, walk
+from .kernel import Store
 from .llvm_text import KernelText
 from .schedule import Schedule
 
@@ -41,7 +42,7 @@ class ExpressionCode:
     schedule: Schedule
     counters: list[Counter | None]
     pointer_of: Callable[[Value], str]
-    state_of: Callable[[Value], tuple[str, int]]
+    state_of: Callable[[tuple[Value, int]], tuple[str, int]]
     known: dict[Expression, tuple[str, int]] = field(default_factory=dict)
     # Expressions that were kept in a scratch array by an earlier loop, and how to read them back.
     kept: dict[Expression, Callable[[], tuple[str, int]]] = field(default_factory=dict)
@@ -62,18 +63,22 @@ class ExpressionCode:
         for expression in [e for e, (_, at) in self.known.items() if at >= level]:
             del self.known[expression]
 
-    def load(self, value: Value, address: Affine) -> str:
-        """Reads an element at the innermost open level, as it is now."""
-        pointer, _ = self._pointer(self.pointer_of(value), value.dtype, address)
-        loaded = self.text.define(f"load {scalar_code.memory_type(value.dtype)}, ptr {pointer}")
-        return scalar_code.from_memory(self.text.emitter, value.dtype, loaded)
+    def pointer(self, value: Value, address: Affine, dtype: DType) -> str:
+        """The pointer to an element; ``address`` counts elements of ``dtype``."""
+        return self._pointer(self.pointer_of(value), dtype, address)[0]
 
-    def store(self, value: Value, address: Affine, register: str) -> None:
-        """Writes an element at the innermost open level."""
-        emitter = self.text.emitter
-        pointer, _ = self._pointer(self.pointer_of(value), value.dtype, address)
-        stored = scalar_code.to_memory(emitter, value.dtype, register)
-        self.text.do(f"store {scalar_code.memory_type(value.dtype)} {stored}, ptr {pointer}")
+    def load(self, value: Value, address: Affine, dtype: DType) -> str:
+        """Reads an element at the innermost open level, as it is now."""
+        pointer = self.pointer(value, address, dtype)
+        loaded = self.text.define(f"load {scalar_code.memory_type(dtype)}, ptr {pointer}")
+        return scalar_code.from_memory(self.text.emitter, dtype, loaded)
+
+    def store(self, store: Store, register: str) -> None:
+        """Writes the element of ``store`` at the innermost open level."""
+        dtype = store.expression.dtype
+        pointer = self.pointer(store.value, store.address, dtype)
+        stored = scalar_code.to_memory(self.text.emitter, dtype, register)
+        self.text.do(f"store {scalar_code.memory_type(dtype)} {stored}, ptr {pointer}")
 
     def _emit(self, expression: Expression) -> tuple[str, int]:
         match expression:
@@ -82,13 +87,15 @@ class ExpressionCode:
             case ScalarArgument():
                 return self.text.scalar(expression.slot, scalar_code.register_type(expression.dtype)), 0
             case State():
-                return self.state_of(expression.value)
+                return self.state_of((expression.value, expression.part))
             case Position():
                 return self._position(expression.index)
             case Load():
                 return self._load(expression)
             case Apply():
                 return self._apply(expression)
+            case Complex():
+                raise AssertionError("kernels compute the parts of complex numbers")
 
     def _literal(self, expression: Literal) -> str:
         if expression.dtype is DType.I1 or expression.value in _SIMPLE or expression.value != expression.value:
@@ -134,7 +141,7 @@ class ExpressionCode:
         widest, forms = 1, list(addresses)
         for expression in walk(roots, (), self.kept):
             form = form_of(expression)
-            if isinstance(expression, Load):
+            if isinstance(expression, Load) and expression not in self.kept:
                 if expression.guard is not None or expression.address.terms:
                     return 0
                 forms.append(expression.address)

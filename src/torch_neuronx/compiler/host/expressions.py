@@ -50,10 +50,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """The finished result of one of the kernel's own reductions, at the kernel's own outer index."""
+    """The finished result of one of the kernel's own reductions, at the kernel's own outer index. ``part``: 1 for the imaginary part of a complex one."""
 
     value: Value
     dtype: DType
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +67,16 @@ class Apply:
     attribute: str = ""
 
 
-Expression = Load | Literal | ScalarArgument | Position | State | Apply
+@dataclass(frozen=True, slots=True, eq=False)
+class Complex:
+    """A complex number as two real expressions. Only at the roots of what is traced; kernels compute the parts."""
+
+    real: Expression
+    imag: Expression
+    dtype: DType
+
+
+Expression = Load | Literal | ScalarArgument | Position | State | Apply | Complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,8 @@ def children(expression: Expression) -> Iterator[Expression]:
             yield from (term for term, _ in expression.address.terms)
         case Position():
             yield from (term for term, _ in expression.index.terms)
+        case Complex():
+            yield from (expression.real, expression.imag)
         case _:
             return
 

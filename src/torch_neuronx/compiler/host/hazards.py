@@ -22,9 +22,9 @@ def overwrites_safely(region: Region, old: Value, new: Value) -> bool:
 
 
 def _nest_overwrites_safely(nest: Nest, old: Value, new: Value) -> bool:
-    (address,) = (store.address for store in nest.stores if store.value is new)
+    addresses = {store.address for store in nest.stores if store.value is new}
     loads = [load for load in nest.loads() if load.value is old]
-    if any(load.address != address for load in loads):
+    if any(load.address not in addresses for load in loads):
         return False
     if not loads or not nest.reductions:
         return True

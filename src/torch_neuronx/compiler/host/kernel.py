@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from .affine import Affine, Extents
-from .expressions import Check, Expression, Load, form_of, walk
+from .expressions import Check, Complex, Expression, Load, form_of, walk
 
 # Two values with the same key are in the same memory.
 BufferKey = Callable[[Value], Hashable]
@@ -15,7 +15,10 @@ BufferKey = Callable[[Value], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One element of ``value`` is written at ``address``; ``per_row``: once for all iterations of the reduced loops."""
+    """One element (or part of a complex one) of ``value`` is written at ``address``, which counts elements of the expression's type.
+
+    ``per_row``: once for all iterations of the reduced loops.
+    """
 
     value: Value
     address: Affine
@@ -25,11 +28,24 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """``value`` is the combination by ``kind`` of ``expression`` over the reduced loops."""
+    """``value`` (or its ``part``, if complex) is the combination by ``kind`` of ``expression`` over the reduced loops."""
 
     value: Value
     kind: str
     expression: Expression
+    part: int = 0
+
+    @property
+    def key(self) -> tuple[Value, int]:
+        return self.value, self.part
+
+
+def stores_of(value: Value, address: Affine, expression: Expression, per_row: bool = False) -> tuple[Store, ...]:
+    """The store of an element of any type; ``address`` counts elements of ``value``."""
+    if not isinstance(expression, Complex):
+        return (Store(value, address, expression, per_row),)
+    first = address.scaled(2)
+    return Store(value, first, expression.real, per_row), Store(value, first.shifted(1), expression.imag, per_row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Rewrites of a module into what this target has loops or library kernels for; HLO in, HLO out.
 
 * composites without a library kernel: their decomposition
+* sorting and scanning of 8-bit floats: the same of f32
 * argreduce: two reductions, the extremum and the first index where it is
 * reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes only, and
   so do the results.
@@ -19,7 +20,7 @@ from ..hlo.composites import DECOMPOSITIONS, decompose
 from ..hlo.ir import Module, Operation, Signature, Value
 from ..hlo.numerics import highest, identity_element
 from ..hlo.rebuild import rebuild
-from ..hlo.types import DType, contiguous_strides
+from ..hlo.types import DType, TensorType, contiguous_strides
 from .library import has_kernel
 
 # A reduction with fewer results than this has too few rows for several threads.
@@ -28,6 +29,8 @@ _LONG = 64 * 1024
 # Elements of one part of a divided reduction, and how many parts there may be.
 _PART = 16 * 1024
 _MAX_PARTS = 64
+_ORDERING = ("sort", "topk", "scan")
+_EIGHT_BITS = (DType.F8E4M3FN, DType.F8E5M2)
 
 
 def legalise(module: Module, signature: Signature) -> Module:
@@ -55,8 +58,7 @@ def _separate_strided_reshapes(module: Module, signature: Signature) -> Module:
 def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
     match operation.name:
         case "composite":
-            decomposes = operation.attributes["name"] in DECOMPOSITIONS and not has_kernel(operation)
-            return decompose(operation, b, operands) if decomposes else None
+            return _composite(b, operation, operands)
         case "argreduce":
             return (_argreduce(b, operands[0], operation.attributes["kind"], operation.attributes["dim"]),)
         case "reduce":
@@ -70,6 +72,16 @@ def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> S
             return _convolution(b, operation, operands)
         case _:
             return None
+
+
+def _composite(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+    name = operation.attributes["name"]
+    if name in _ORDERING and operands[0].dtype in _EIGHT_BITS:
+        own = {key: value for key, value in operation.attributes.items() if key != "name"}
+        types = [TensorType(r.shape, DType.F32 if r.dtype in _EIGHT_BITS else r.dtype) for r in operation.results]
+        wide = b.composite(name, [b.convert(operands[0], DType.F32)], own, types)
+        return [b.convert(value, result.dtype) for value, result in zip(wide, operation.results, strict=True)]
+    return decompose(operation, b, operands) if name in DECOMPOSITIONS and not has_kernel(operation) else None
 
 
 def _argreduce(b: Builder, x: Value, kind: str, dim: int) -> Value:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .scalar_code import Emitter
+from .emitter import Emitter
 from .target import Target
 
 PARAMETERS = "ptr %buffers, ptr %params, ptr %scalars, i64 %begin, i64 %end"

@@ -1,4 +1,4 @@
-"""Chooses the form of a nest's kernel: elementwise, along rows or down columns."""
+"""Chooses the form of a nest's kernel: elementwise, elementwise in tiles, along rows or down columns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .pointwise import emit_pointwise
 from .rows import emit_rows
 from .schedule import memory_order, schedule_loops
 from .target import Target
+from .tiles import emit_tiles, find_transposition
 
 # Fewer neighbouring columns than this are no vector: their rows are reduced with strided loads.
 _MIN_COLUMNS = 8
@@ -19,7 +20,7 @@ _MIN_COLUMNS = 8
 def emit_nest(nest: Nest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
     """The kernel of a nest. ``key`` tells which values share memory; ``messages`` are the program's failure texts, extended by the nest's."""
     if not nest.reductions:
-        return emit_pointwise(nest, key, messages, target)
+        return _emit_elements(nest, key, messages, target)
     full = _full_forms(nest)
     primary = max(full, key=lambda form: sum(coefficient != 0 for coefficient in form.coefficients))
     loops = range(len(nest.extents))
@@ -34,6 +35,17 @@ def emit_nest(nest: Nest, key: BufferKey, messages: list[str], target: Target) -
     if kept and reduced and _reads_columns(steps, kept[-1], reduced[-1], schedule.extents):
         return emit_columns(nest, schedule, kept, reduced, key, messages, target)
     return emit_rows(nest, schedule, kept, reduced, key, messages, target)
+
+
+def _emit_elements(nest: Nest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
+    """Loops in the order in which the largest result lies in memory."""
+    primary = max(nest.stores, key=lambda store: store.value.dtype.itemsize)
+    order = memory_order(range(len(nest.extents)), primary.address, nest.forms())
+    schedule = schedule_loops(order, nest.extents, nest.forms())
+    transposition = find_transposition(nest, schedule)
+    if transposition is not None:
+        return emit_tiles(nest, schedule, transposition, key, messages, target)
+    return emit_pointwise(nest, schedule, key, messages, target)
 
 
 def _full_forms(nest: Nest) -> list[Affine]:

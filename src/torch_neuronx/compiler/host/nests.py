@@ -14,8 +14,9 @@ from ..hlo.ir import Operation, Value
 from ..hlo.numerics import identity_element
 from ..hlo.types import DType
 from .affine import Extents, Index, NotAffineError, SplitRequest, delinearise, linear_form, split_loops
-from .expressions import Expression, Number
-from .kernel import Nest, Reduction, Store
+from .expressions import Complex, Expression, Number
+from .kernel import Nest, Reduction, Store, stores_of
+from .scalar_code import UnsupportedError
 from .trace import MustRealise, NotFusible, Strides, Tracer, flatten, literal_of
 
 StridesOf = Callable[[Value], Strides | None]
@@ -93,11 +94,12 @@ def _trace(space: Space, members: Sequence[Value], stored: Collection[Value], st
     for member in members:
         index = canonical[member]
         if is_reduction(member):
-            reductions.append(_reduction(tracer, member, space))
+            reductions += _reduction(tracer, member, space)
         if member in stored:
             strides = strides_of(member)
             assert strides is not None, "a stored value has a layout"
-            stores.append(Store(member, flatten(index, strides, len(space.extents)), tracer.member(member), _is_row(member, space)))
+            address = flatten(index, strides, len(space.extents))
+            stores += stores_of(member, address, tracer.member(member), _is_row(member, space))
     return Nest(space.extents, space.reduced, tuple(stores), tuple(reductions), tuple(tracer.checks))
 
 
@@ -131,11 +133,11 @@ def _piece(
         tracer = Tracer(space.extents, strides_of, scalar_slots)
         try:
             index = delinearise(linear_form(space.extents), operand.shape, space.extents)
-            store = Store(result, flatten(index, strides, len(space.extents)).shifted(offset), tracer.trace(operand, index))
+            stores = stores_of(result, flatten(index, strides, len(space.extents)).shifted(offset), tracer.trace(operand, index))
         except SplitRequest as request:
             space = space.split(request.loop, request.inner)
         else:
-            return Nest(space.extents, space.reduced, (store,), (), tuple(tracer.checks))
+            return Nest(space.extents, space.reduced, stores, (), tuple(tracer.checks))
 
 
 def space_of_elements(value: Value) -> Space:
@@ -155,7 +157,7 @@ def _canonical_index(member: Value, space: Space) -> Index:
     return delinearise(linear_form(space.extents), member.shape, space.extents)
 
 
-def _reduction(tracer: Tracer, value: Value, space: Space) -> Reduction:
+def _reduction(tracer: Tracer, value: Value, space: Space) -> list[Reduction]:
     operation = value.producer
     assert operation is not None
     own = space_of(value)
@@ -169,7 +171,11 @@ def _reduction(tracer: Tracer, value: Value, space: Space) -> Reduction:
         raise NotFusible
     kind = operation.attributes["kind"]
     expression = tracer.trace(operation.operands[0], index) if operation.name == "reduce" else _window(tracer, operation, index)
-    return Reduction(value, kind, expression)
+    if not isinstance(expression, Complex):
+        return [Reduction(value, kind, expression)]
+    if kind != "add":
+        raise UnsupportedError(f"reduce {kind} of {value.dtype}: the host target reduces complex numbers by add only")
+    return [Reduction(value, kind, part, number) for number, part in enumerate((expression.real, expression.imag))]
 
 
 def _window(tracer: Tracer, operation: Operation, index: Index) -> Expression:

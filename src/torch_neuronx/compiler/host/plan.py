@@ -13,7 +13,7 @@ from .buffers import ConstantPool, Homes, extent_bytes, lifetimes, pack_scratch
 from .cost import TASK_NANOSECONDS, grain
 from .expressions import Load
 from .hazards import overwrites_safely
-from .kernel import Kernel, Nest, Store
+from .kernel import Kernel, Nest, stores_of
 from .kernel_cache import ENTRY, compile_kernel
 from .library import accepts_result, library_step
 from .nest_code import emit_nest
@@ -117,8 +117,8 @@ class _Planner:
         self._copies[target] = result
         index = tuple(linear_form(source.shape, tuple(k == dim for k in range(source.type.rank))) for dim in range(source.type.rank))
         expression = Tracer(source.shape, self._strides_of_source, self._slots).trace(source, index)
-        store = Store(target, flatten(index, strides, source.type.rank), expression)
-        return _nest_task(Nest(source.shape, (False,) * source.type.rank, (store,)))
+        stores = stores_of(target, flatten(index, strides, source.type.rank), expression)
+        return _nest_task(Nest(source.shape, (False,) * source.type.rank, stores))
 
     def _strides_of_source(self, value: Value) -> tuple[int, ...] | None:
         if value.producer is not None and value.producer.name == "constant" and not value.producer.attributes["value"].shape:
@@ -137,16 +137,14 @@ class _Planner:
 
     def _is_in_place(self, nest: Nest) -> bool:
         """Whether a nest only copies a donated buffer onto itself."""
-        if len(nest.stores) != 1:
-            return False
-        (store,) = nest.stores
-        element = store.expression
-        return (
-            isinstance(element, Load)
-            and element.guard is None
-            and element.address == store.address
-            and self._homes.result_of(store.value) in self._signature.donations
-            and self._module.parameters[self._signature.donations[self._homes.result_of(store.value) or 0]] is element.value
+        result = self._homes.result_of(nest.stores[0].value)
+        donated = self._signature.donations.get(-1 if result is None else result)
+        return donated is not None and all(
+            isinstance(store.expression, Load)
+            and store.expression.guard is None
+            and store.expression.address == store.address
+            and store.expression.value is self._module.parameters[donated]
+            for store in nest.stores
         )
 
     # Buffers
@@ -243,7 +241,7 @@ class _CodeBlock:
 
 
 def _nest_task(nest: Nest) -> Task:
-    return Task(nest, tuple(dict.fromkeys(load.value for load in nest.loads())), tuple(store.value for store in nest.stores))
+    return Task(nest, tuple(dict.fromkeys(load.value for load in nest.loads())), tuple(dict.fromkeys(store.value for store in nest.stores)))
 
 
 def _is_library(operation: Operation) -> bool:

@@ -6,18 +6,18 @@ taken apart once per task and then stepped like an odometer; the innermost loop 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
 from ..hlo.ir import Value
 from . import vector_math
-from .cost import LAUNCH_NANOSECONDS, element_cost
+from .cost import nest_cost
 from .expression_code import Counter, ExpressionCode
 from .expressions import Check
-from .kernel import BufferKey, Kernel, Nest
+from .kernel import BufferKey, Kernel, Nest, Store
 from .llvm_text import KernelText
-from .schedule import memory_order, schedule_loops
+from .schedule import Schedule
 from .target import Target
 
 
@@ -38,22 +38,16 @@ class Buffers:
         return self._pointers[key]
 
 
-def emit_pointwise(nest: Nest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
+def emit_pointwise(nest: Nest, schedule: Schedule, key: BufferKey, messages: list[str], target: Target) -> Kernel:
     """The kernel of a nest without reductions. ``messages`` are the program's failure texts, extended by the nest's."""
-    primary = max(nest.stores, key=lambda store: store.value.dtype.itemsize)
-    order = memory_order(range(len(nest.extents)), primary.address, nest.forms())
-    schedule = schedule_loops(order, nest.extents, nest.forms())
     text = KernelText(target)
     buffers = Buffers(text, key)
     code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, no_state)
     with _elements(code, code.lanes(nest.roots(), [store.address for store in nest.stores], len(schedule.extents) - 1)):
         write_checks(code, nest.checks, messages)
-        registers = [code.emit(store.expression) for store in nest.stores]
-        for store, register in zip(nest.stores, registers):
-            code.store(store.value, store.address, register)
+        write_stores(code, nest.stores)
     range_ = prod(schedule.extents[:-1]) if len(schedule.extents) > 1 else schedule.size
-    cost = schedule.size * element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores)) + LAUNCH_NANOSECONDS
-    return finish_kernel(text, buffers, range_, cost)
+    return finish_kernel(text, buffers, range_, nest_cost(nest))
 
 
 def finish_kernel(text: KernelText, buffers: Buffers, range_: int, cost: float) -> Kernel:
@@ -110,6 +104,12 @@ def inner_loop(code: ExpressionCode, loop: int, begin: str, end: str, lanes: int
         code.counters[loop] = None
 
 
+def write_stores(code: ExpressionCode, stores: Iterable[Store]) -> None:
+    """Writes elements at the innermost level; all are computed before the first is written, as buffers may be updated in place."""
+    for store, register in [(store, code.emit(store.expression)) for store in stores]:
+        code.store(store, register)
+
+
 def write_checks(code: ExpressionCode, checks: Sequence[Check], messages: list[str]) -> None:
     """Fails the launch where a check's condition holds: at once in an outer loop, at the end if found in the innermost."""
     for check in checks:
@@ -138,6 +138,6 @@ def _elements(code: ExpressionCode, lanes: int) -> Iterator[None]:
             yield
 
 
-def no_state(value: Value) -> tuple[str, int]:
+def no_state(state: tuple[Value, int]) -> tuple[str, int]:
     """For kernels whose expressions contain no finished reduction."""
-    raise AssertionError(f"{value.type}: a kernel without reductions has no states")
+    raise AssertionError(f"{state[0].type}: a kernel without reductions has no states")

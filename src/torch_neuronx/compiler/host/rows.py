@@ -15,12 +15,12 @@ from ..hlo.ir import Value
 from ..hlo.types import DType
 from . import scalar_code
 from .accumulators import ROW_BLOCK, Accumulator, accumulator_of
-from .cost import LAUNCH_NANOSECONDS, element_cost
+from .cost import nest_cost
 from .expression_code import ExpressionCode
 from .expressions import Expression, walk
 from .kernel import BufferKey, Kernel, Nest, Reduction
 from .llvm_text import KernelText
-from .pointwise import Buffers, finish_kernel, inner_loop, rows, write_checks
+from .pointwise import Buffers, finish_kernel, inner_loop, rows, write_checks, write_stores
 from .schedule import Schedule
 from .stages import Stage, Variation, shared_expressions, stages_of
 from .target import Target
@@ -33,19 +33,18 @@ def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequ
     """The kernel of a nest with reductions whose innermost loop is reduced. ``kept`` and ``reduced`` are the loops of the schedule, outermost first."""
     text = KernelText(target)
     buffers = Buffers(text, key)
-    states: dict[Value, tuple[str, int]] = {}
+    states: dict[tuple[Value, int], tuple[str, int]] = {}
     code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, states.__getitem__)
     writer = _RowWriter(code, nest, reduced, states, messages)
     with rows(code, kept):
         writer.write()
-    loads = element_cost(nest.roots(), sum(store.value.dtype.itemsize for store in nest.stores if not store.per_row))
-    return finish_kernel(text, buffers, prod(schedule.extents[loop] for loop in kept), schedule.size * loads + LAUNCH_NANOSECONDS)
+    return finish_kernel(text, buffers, prod(schedule.extents[loop] for loop in kept), nest_cost(nest))
 
 
 class _RowWriter:
     """Writes the body of one row."""
 
-    def __init__(self, code: ExpressionCode, nest: Nest, reduced: Sequence[int], states: dict[Value, tuple[str, int]], messages: list[str]) -> None:
+    def __init__(self, code: ExpressionCode, nest: Nest, reduced: Sequence[int], states: dict[tuple[Value, int], tuple[str, int]], messages: list[str]) -> None:
         self._code = code
         self._text = code.text
         self._nest = nest
@@ -65,9 +64,7 @@ class _RowWriter:
             self._write_stage(stage, keep, number == 0)
             scratch |= keep
             self._code.kept.update({expression: self._reader(expression, slot) for expression, slot in keep.items()})
-        for store in self._nest.stores:
-            if store.per_row:
-                self._code.store(store.value, store.address, self._code.emit(store.expression))
+        write_stores(self._code, [store for store in self._nest.stores if store.per_row])
         self._code.kept.clear()
         self._states.clear()
 
@@ -92,11 +89,10 @@ class _RowWriter:
                 element = code.emit(reduction.expression)
                 before = text.define(f"load {accumulator.block}, ptr {slot}")
                 text.do(f"store {accumulator.block} {accumulator.combine(text, before, element)}, ptr {slot}")
-            for store, register in [(store, code.emit(store.expression)) for store in stage.stores]:
-                code.store(store.value, store.address, register)
+            write_stores(code, stage.stores)
         for (reduction, accumulator), total in zip(accumulators, totals):
             result = accumulator.finish(text, text.define(f"load {accumulator.total}, ptr {total}"))
-            self._states[reduction.value] = (result, text.depth)
+            self._states[reduction.key] = (result, text.depth)
 
     def _lanes(self, stage: Stage) -> int:
         return self._code.lanes(stage.roots(), [store.address for store in stage.stores], self._reduced[-1]) if self._reduced else 0

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ..hlo.types import DType
+from . import narrow_float
+from .emitter import Emitter
 from .expressions import Apply, Number
 from .support_functions import FLOAT_REMAINDER, FLOAT_REMAINDER_INTRINSICS, INTEGER_POWER
 
 REGISTER = {
     DType.I1: "i1", DType.I8: "i8", DType.I16: "i16", DType.I32: "i32", DType.I64: "i64",
     DType.UI8: "i8", DType.UI16: "i16", DType.UI32: "i32", DType.UI64: "i64",
-    DType.F16: "float", DType.BF16: "float", DType.F32: "float", DType.F64: "double",
+    DType.F16: "float", DType.BF16: "float", DType.F32: "float", DType.F64: "double", DType.F8E4M3FN: "float", DType.F8E5M2: "float",
 }  # fmt: skip
-MEMORY = {**REGISTER, DType.I1: "i8", DType.F16: "half", DType.BF16: "i16"}
-_SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "float": "f32", "double": "f64", "half": "f16"}
+MEMORY = {**REGISTER, DType.I1: "i8", DType.F16: "half", DType.BF16: "i16", DType.F8E4M3FN: "i8", DType.F8E5M2: "i8"}
 # The smallest double that rounds to an infinite float.
 _FLOAT_LIMIT = 3.4028235677973366e38
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
@@ -29,29 +29,6 @@ _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 class UnsupportedError(Exception):
     """The host target has no code for an operation on a type."""
-
-
-@dataclass(slots=True)
-class Emitter:
-    """Where instructions go: ``define`` writes one and returns its register. Collects what the module has to declare or define beside."""
-
-    define: Callable[[str], str]
-    declarations: dict[str, None] = field(default_factory=dict)
-    vector_math: dict[tuple[str, str], None] = field(default_factory=dict)
-
-    def intrinsic(self, stem: str, type_: str, *operands: str, flags: str = "", extra: str = "") -> str:
-        """A call of ``llvm.<stem>`` on operands of one type; ``extra`` are further constant arguments like ``i1 false``."""
-        symbol = f"@llvm.{stem}.{_SUFFIX[type_]}"
-        extra_types = "".join(f", {argument.split()[0]}" for argument in extra.split(", ") if argument)
-        self.declarations[f"declare {type_} {symbol}({', '.join([type_] * len(operands))}{extra_types})"] = None
-        arguments = ", ".join([*(f"{type_} {operand}" for operand in operands), *([extra] if extra else [])])
-        return self.define(f"call {flags}{type_} {symbol}({arguments})")
-
-    def math(self, name: str, type_: str, *operands: str) -> str:
-        """A call of this compiler's own vector mathematics."""
-        dtype = _SUFFIX[type_]
-        self.vector_math[name, dtype] = None
-        return self.define(f"call {type_} @vm_{name}_{dtype}({', '.join(f'{type_} {operand}' for operand in operands)})")
 
 
 def register_type(dtype: DType) -> str:
@@ -108,6 +85,8 @@ def from_memory(emit: Emitter, dtype: DType, loaded: str) -> str:
             return emit.define(f"bitcast i32 {emit.define(f'shl i32 {wide}, 16')} to float")
         case DType.F16:
             return emit.define(f"fpext half {loaded} to float")
+        case DType.F8E4M3FN | DType.F8E5M2:
+            return narrow_float.decode(emit, dtype, loaded)
         case _:
             return loaded
 
@@ -122,12 +101,14 @@ def to_memory(emit: Emitter, dtype: DType, register: str) -> str:
             return emit.define(f"trunc i32 {emit.define(f'lshr i32 {bits}, 16')} to i16")
         case DType.F16:
             return emit.define(f"fptrunc float {register} to half")
+        case DType.F8E4M3FN | DType.F8E5M2:
+            return narrow_float.encode(emit, dtype, register)
         case _:
             return register
 
 
 def round_register(emit: Emitter, dtype: DType, register: str) -> str:
-    """A float register rounded to nearest even in bf16 or f16; others as they are."""
+    """A float register rounded to nearest even in a narrower type; others as they are."""
     match dtype:
         case DType.BF16:
             # Adding half of the last kept place, minus one if that place is even, carries exactly when rounding up is right. A nan keeps its top bits.
@@ -140,6 +121,8 @@ def round_register(emit: Emitter, dtype: DType, register: str) -> str:
             return emit.define(f"bitcast i32 {kept} to float")
         case DType.F16:
             return emit.define(f"fpext half {emit.define(f'fptrunc float {register} to half')} to float")
+        case DType.F8E4M3FN | DType.F8E5M2:
+            return narrow_float.round_to(emit, dtype, register)
         case _:
             return register
 

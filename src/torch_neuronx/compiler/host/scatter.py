@@ -15,14 +15,15 @@ from math import prod
 from ..hlo.ir import Operation, Value
 from . import scalar_code
 from .accumulators import Accumulator
-from .affine import Affine, Extents, Index, SplitRequest, constant, delinearise, linear_form
+from .affine import Extents, Index, SplitRequest, constant, delinearise, linear_form
 from .cost import LAUNCH_NANOSECONDS, element_cost
 from .expression_code import ExpressionCode
 from .expressions import Check, Expression, Load, form_of, walk
-from .kernel import BufferKey, Kernel
+from .kernel import BufferKey, Kernel, Store, stores_of
 from .llvm_text import KernelText
 from .nests import StridesOf, space_of_elements
 from .pointwise import Buffers, finish_kernel, inner_loop, no_state, row_loop, write_checks
+from .scalar_code import UnsupportedError
 from .schedule import Schedule
 from .target import Target
 from .trace import Tracer, flatten
@@ -33,7 +34,8 @@ _BLOCK_WIDTH = 256
 
 @dataclass(frozen=True, slots=True)
 class ScatterNest:
-    """For every iteration of ``extents``: combine ``update`` into ``value`` at ``address``, where ``inside`` holds (None: always).
+    """For every iteration of ``extents``: combine ``updates`` (one, or the parts of a complex one) into ``value``, where ``inside``
+    holds (None: always).
 
     ``index`` is the place by dimension; ``window_loops`` are the loops that run within one window.
     """
@@ -42,15 +44,18 @@ class ScatterNest:
     kind: str
     extents: Extents
     index: Index
-    address: Affine
     inside: Expression | None
-    update: Expression
+    updates: tuple[Store, ...]
     checks: tuple[Check, ...]
     window_loops: frozenset[int]
 
     def roots(self) -> list[Expression]:
         conditions = [check.condition for check in self.checks] + ([self.inside] if self.inside is not None else [])
-        return [*conditions, *(term for term, _ in self.address.terms), self.update]
+        return [*conditions, *self.terms(), *(update.expression for update in self.updates)]
+
+    def terms(self) -> list[Expression]:
+        """The run-time numbers that the places are made of."""
+        return [term for term, _ in self.updates[0].address.terms]
 
     def loads(self) -> list[Load]:
         return [expression for expression in walk(self.roots()) if isinstance(expression, Load)]
@@ -69,17 +74,19 @@ def trace_scatter(operation: Operation, strides_of: StridesOf, scalar_slots: Map
 
 def _trace(operation: Operation, extents: Extents, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> ScatterNest:
     updates, attributes = operation.operands[2], operation.attributes
+    if updates.dtype.is_complex and attributes["kind"] not in ("set", "add"):
+        raise UnsupportedError(f"scatter {attributes['kind']} of {updates.dtype}: the host target combines complex numbers by set and add only")
     tracer = Tracer(extents, strides_of, scalar_slots)
     here = delinearise(linear_form(extents), updates.shape, extents)
     index, inside = _places(tracer, operation, here)
     strides = strides_of(operation.result)
     assert strides is not None, "the result of a scatter is in memory"
     address = flatten(index, strides, len(extents))
-    update = tracer.trace(updates, here, inside)
+    places = stores_of(operation.result, address, tracer.trace(updates, here, inside))
     window_loops = frozenset(
         loop for dim in attributes["update_window_dims"] for loop, coefficient in enumerate(here[dim].coefficients) if coefficient
     )
-    return ScatterNest(operation.result, attributes["kind"], extents, index, address, inside, update, tuple(tracer.checks), window_loops)
+    return ScatterNest(operation.result, attributes["kind"], extents, index, inside, places, tuple(tracer.checks), window_loops)
 
 
 def _places(tracer: Tracer, operation: Operation, here: Index) -> tuple[Index, Expression | None]:
@@ -155,18 +162,19 @@ def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, 
             opened.enter_context(inner_loop(code, column, *block))
         if by_column:
             opened.enter_context(_where_inside(code, nest, messages))
-        register = code.emit(nest.update)
-        if nest.kind != "set":
-            type_ = scalar_code.register_type(nest.value.dtype)
-            before = code.load(nest.value, nest.address)
-            register = Accumulator(nest.kind, nest.value.dtype, type_, type_).combine_exactly(code.text, before, register)
-        code.store(nest.value, nest.address, register)
+        for update, register in [(update, code.emit(update.expression)) for update in nest.updates]:
+            dtype = update.expression.dtype
+            if nest.kind != "set":
+                type_ = scalar_code.register_type(dtype)
+                before = code.load(update.value, update.address, dtype)
+                register = Accumulator(nest.kind, dtype, type_, type_).combine_exactly(code.text, before, register)
+            code.store(update, register)
 
 
 @contextmanager
 def _where_inside(code: ExpressionCode, nest: ScatterNest, messages: list[str]) -> Iterator[None]:
     write_checks(code, nest.checks, messages)
-    for term, _ in nest.address.terms:
+    for term in nest.terms():
         code.emit(term)
     if nest.inside is None:
         yield

@@ -31,18 +31,18 @@ class Stage:
 
 def stages_of(nest: Nest) -> list[Stage]:
     """The passes of a nest, in order. Stores per row are in none of them: they follow all passes."""
-    number: dict[Value, int] = {}
+    number: dict[tuple[Value, int], int] = {}
 
     def first_possible(expression: Expression) -> int:
-        return max((number[e.value] + 1 for e in walk([expression]) if isinstance(e, State)), default=0)
+        return max((number[e.value, e.part] + 1 for e in walk([expression]) if isinstance(e, State)), default=0)
 
     for reduction in nest.reductions:
-        number[reduction.value] = first_possible(reduction.expression)
+        number[reduction.key] = first_possible(reduction.expression)
     full = [(first_possible(store.expression), store) for store in nest.stores if not store.per_row]
     count = 1 + max([*number.values(), *(stage for stage, _ in full)])
     return [
         Stage(
-            tuple(reduction for reduction in nest.reductions if number[reduction.value] == stage),
+            tuple(reduction for reduction in nest.reductions if number[reduction.key] == stage),
             tuple(store for at, store in full if at == stage),
         )
         for stage in range(count)

@@ -15,7 +15,8 @@ import numpy as np
 from ..hlo.ir import Operation, Value
 from ..hlo.types import DType, contiguous_strides
 from .affine import Affine, Extents, Index, NotAffineError, constant, linearise, reshape_index
-from .expressions import Apply, Check, Expression, Literal, Load, Number, Position, ScalarArgument, State
+from .complex_rules import PART, apply_complex
+from .expressions import Apply, Check, Complex, Expression, Literal, Load, Number, Position, ScalarArgument, State
 
 Strides = tuple[int, ...]
 
@@ -63,8 +64,7 @@ class Tracer:
             if self.members[value] != index:
                 raise NotFusible
             if value.producer is not None and value.producer.name in ("reduce", "reduce_window"):
-                state: Expression = self.node(State, value, value.dtype)
-                return state
+                return self.state(value)
         strides = self.strides_of(value)
         if strides is not None:
             return self.load(value, flatten(index, strides, len(self.extents)), guard)
@@ -92,14 +92,35 @@ class Tracer:
         return self._nodes[key]
 
     def load(self, value: Value, address: Affine, guard: Expression | None) -> Expression:
+        if value.dtype.is_complex:
+            # The parts of element k are at 2k and 2k + 1.
+            part, first = PART[value.dtype], address.scaled(2)
+            pair: Expression = self.node(
+                Complex, self.node(Load, value, first, guard, part), self.node(Load, value, first.shifted(1), guard, part), value.dtype
+            )
+            return pair
         node: Expression = self.node(Load, value, address, guard, value.dtype)
         return node
 
+    def state(self, value: Value) -> Expression:
+        if value.dtype.is_complex:
+            part = PART[value.dtype]
+            pair: Expression = self.node(Complex, self.node(State, value, part, 0), self.node(State, value, part, 1), value.dtype)
+            return pair
+        node: Expression = self.node(State, value, value.dtype, 0)
+        return node
+
     def apply(self, op: str, operands: tuple[Expression, ...], dtype: DType, attribute: str = "") -> Expression:
+        if dtype.is_complex or any(operand.dtype.is_complex for operand in operands):
+            return apply_complex(self, op, operands, dtype, attribute)
         node: Expression = self.node(Apply, op, operands, dtype, attribute)
         return node
 
     def literal(self, value: Number, dtype: DType) -> Expression:
+        if dtype.is_complex:
+            number, part = complex(value), PART[dtype]
+            pair: Expression = self.node(Complex, self.literal(number.real, part), self.literal(number.imag, part), dtype)
+            return pair
         node: Expression = self.node(Literal, value, dtype)
         return node
 

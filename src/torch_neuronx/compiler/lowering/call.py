@@ -235,7 +235,8 @@ def _output(meta: torch.Tensor, place: list[int] | None) -> dict[str, Any]:
 
 def _element(metas: Sequence[Any], place: list[int]) -> torch.Tensor:
     argument = metas[place[0]]
-    return argument[place[1]] if place[1] >= 0 else argument
+    tensor: torch.Tensor = argument[place[1]] if place[1] >= 0 else argument
+    return tensor
 
 
 def _argument_return(position: int, metas: Sequence[Any]) -> list[Any]:

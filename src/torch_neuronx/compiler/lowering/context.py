@@ -55,6 +55,7 @@ class LoweringBuilder(Builder):
     @property
     def output(self) -> TensorType:
         """The type of the only result."""
+        only: TensorType
         (only,) = self.outputs
         return only
 

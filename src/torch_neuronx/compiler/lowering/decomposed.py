@@ -21,8 +21,6 @@ DECOMPOSED: tuple[str, ...] = (
     "aten::_safe_softmax",
     "aten::_unsafe_masked_index",
     "aten::_unsafe_masked_index_put_accumulate",
-    "aten::adaptive_max_pool2d",
-    "aten::adaptive_max_pool3d",
     "aten::block_diag",
     "aten::col2im",
     "aten::dist",
@@ -59,7 +57,7 @@ class _Lowering(TorchDispatchMode):
     """Lowers every operator that runs on meta tensors, and keeps the Value of each tensor."""
 
     def __init__(self, b: LoweringBuilder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.b = b
         # The tensor is held so that its id stays its own.
         self._values: dict[int, tuple[torch.Tensor, Value]] = {}

@@ -120,12 +120,13 @@ def overload(name: str) -> torch._ops.OpOverload:
     """``"aten::add.Tensor"`` → ``torch.ops.aten.add.Tensor``. Raises AttributeError if this torch has no such operator."""
     namespace, _, rest = name.partition("::")
     packet, _, suffix = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), suffix or "default")
+    op: torch._ops.OpOverload = getattr(getattr(getattr(torch.ops, namespace), packet), suffix or "default")
+    return op
 
 
 def name_of(op: torch._ops.OpOverload) -> str:
     """``torch.ops.aten.add.Tensor`` → ``"aten::add.Tensor"``; the default overload has no suffix."""
-    return op.name()
+    return str(op._schema.name) + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
 
 
 def find(op: torch._ops.OpOverload) -> Variant | None:

@@ -28,14 +28,14 @@ _MAX_TAPS = 4
 
 
 def _one_hot(positions: np.ndarray[Any, Any], extent: int) -> Matrix:
-    return (positions[:, None] == np.arange(extent)[None, :]).astype(np.float64)
+    return np.asarray(positions[:, None] == np.arange(extent)[None, :], dtype=np.float64)
 
 
 def _nearest_positions(extent: int, out: int, scale: float | None, shift: float) -> np.ndarray[Any, Any]:
     """PyTorch finds the source in float32, which decides ties."""
     step = np.float32(1.0 / scale) if scale else np.float32(extent) / np.float32(out)
     source = np.floor((np.arange(out, dtype=np.float32) + np.float32(shift)) * step)
-    return np.minimum(source.astype(np.int64), extent - 1)
+    return np.asarray(np.minimum(source, extent - 1), dtype=np.int64)
 
 
 def _nearest(extent: int, out: int, align: bool, scale: float | None) -> Matrix:
@@ -49,15 +49,15 @@ def _nearest_exact(extent: int, out: int, align: bool, scale: float | None) -> M
 def _sources(extent: int, out: int, align: bool, scale: float | None) -> np.ndarray[Any, Any]:
     """Where each result lies on the input's axis."""
     if align:
-        return np.arange(out) * ((extent - 1) / (out - 1) if out > 1 else 0.0)
-    return (np.arange(out) + 0.5) * (1.0 / scale if scale else extent / out) - 0.5
+        return np.asarray(np.arange(out) * ((extent - 1) / (out - 1) if out > 1 else 0.0))
+    return np.asarray((np.arange(out) + 0.5) * (1.0 / scale if scale else extent / out) - 0.5)
 
 
 def _linear(extent: int, out: int, align: bool, scale: float | None) -> Matrix:
     source = np.maximum(_sources(extent, out, align, scale), 0.0)
     low = np.minimum(np.floor(source).astype(np.int64), extent - 1)
     part = (source - low)[:, None]
-    return _one_hot(low, extent) * (1 - part) + _one_hot(np.minimum(low + 1, extent - 1), extent) * part
+    return np.asarray(_one_hot(low, extent) * (1 - part) + _one_hot(np.minimum(low + 1, extent - 1), extent) * part)
 
 
 def _cubic_kernel(x: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
@@ -65,14 +65,14 @@ def _cubic_kernel(x: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
     x = np.abs(x)
     inner = ((a + 2) * x - (a + 3)) * x * x + 1
     outer = (((x - 5) * x + 8) * x - 4) * a
-    return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
+    return np.asarray(np.where(x < 1, inner, np.where(x < 2, outer, 0.0)))
 
 
 def _cubic(extent: int, out: int, align: bool, scale: float | None) -> Matrix:
     source = _sources(extent, out, align, scale)
     base = np.floor(source).astype(np.int64)
     taps = [_one_hot(np.clip(base + i, 0, extent - 1), extent) * _cubic_kernel(source - (base + i), _CUBIC)[:, None] for i in (-1, 0, 1, 2)]
-    return np.sum(taps, axis=0)
+    return np.asarray(np.sum(taps, axis=0))
 
 
 def _antialiased(kernel: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], radius: float) -> Weights:

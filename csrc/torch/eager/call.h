@@ -1,4 +1,4 @@
-// One call, read off the boxed stack in one pass: its cache key, and what a launch needs (addresses, scalar values, device).
+// What the dispatcher reads off a call: its cache key, and what a launch needs (addresses, scalar values, device).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-
-#include "torch/eager/argument_plan.h"
 
 namespace neuron::torch_face {
 
@@ -66,15 +64,9 @@ struct Call {
   std::uint64_t hash;
   c10::DeviceIndex device;       // of the tensors, else of the device argument, else the current one
   const c10::IValue* generator;  // null if none was given
-
-  // Reads the arguments. Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
-  void read(const CallPlan& plan, std::span<const c10::IValue> arguments);
 };
 
-// The position of argument `argument`'s element (-1: the argument itself) in a call with these arguments. Throws if there is none.
-std::uint32_t position_of(const CallPlan& plan, std::span<const c10::IValue> arguments, int argument, int element);
-
-// Settings that change what is compiled; part of every key.
-void set_compile_flags(std::uint64_t flags);
+// The calling thread's reading of its current call. A call that is made while another is read (on a miss) is read after it is done with.
+Call& this_call();
 
 }  // namespace neuron::torch_face
