@@ -1,13 +1,15 @@
 #include "torch/library/tensors.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/EmptyTensor.h>
 #include <c10/util/Exception.h>
 
+#include <iterator>
 #include <utility>
 
 namespace neuron::torch_face {
 namespace {
 
+// In the order of the codes.
 constexpr std::pair<DType, c10::ScalarType> kTypes[] = {
     {DType::kBool, c10::kBool},
     {DType::kInt8, c10::kChar},
@@ -31,9 +33,8 @@ constexpr std::pair<DType, c10::ScalarType> kTypes[] = {
 }  // namespace
 
 c10::ScalarType scalar_type(DType dtype) {
-  for (const auto& [ours, theirs] : kTypes) {
-    if (ours == dtype) return theirs;
-  }
+  const auto index = static_cast<std::size_t>(dtype);
+  if (index < std::size(kTypes)) return kTypes[index].second;
   TORCH_CHECK(false, "library kernel: dtype code ", static_cast<int>(dtype), " is unknown");
 }
 
@@ -44,8 +45,16 @@ DType dtype_of(c10::ScalarType type) {
   TORCH_CHECK(false, "library kernel: programs have no dtype ", type);
 }
 
+// What at::from_blob does, without its checks of arguments that a program's tensors always meet.
 at::Tensor as_tensor(const LibraryTensor& tensor) {
-  return at::from_blob(tensor.data, tensor.sizes, tensor.strides, at::TensorOptions().dtype(scalar_type(tensor.dtype)));
+  const caffe2::TypeMeta dtype = c10::scalarTypeToTypeMeta(scalar_type(tensor.dtype));
+  const std::size_t bytes = at::detail::computeStorageNbytes(tensor.sizes, tensor.strides, dtype.itemsize());
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::DataPtr(tensor.data, at::kCPU),
+                                                       /*allocator=*/nullptr, /*resizable=*/false);
+  auto result =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes, tensor.strides);
+  return result;
 }
 
 std::optional<at::Tensor> Arguments::optional_tensor(std::size_t index) const {

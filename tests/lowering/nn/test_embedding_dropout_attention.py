@@ -7,6 +7,7 @@ import torch
 from lowering_reference import check, compare, run
 from torch.testing import make_tensor
 
+import torch_neuronx
 from torch_neuronx.compiler.hlo.interpreter import LaunchError
 
 aten = torch.ops.aten
@@ -75,14 +76,20 @@ def attention_with_gradients(
     return out.detach(), *torch.autograd.grad(out, leaves, grad.double())
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(
-    ("heads", "key_heads", "length", "keys", "bias_shape"),
-    [(2, 2, 5, 5, None), (4, 2, 3, 6, None), (2, 2, 4, 6, (4, 6)), (2, 2, 4, 6, (2, 1, 4, 6)), (3, 1, 4, 4, (1, 3, 1, 4))],
-)
+# (heads, key heads, rows, columns, shape of the bias, causal); PyTorch allows a bias or causal
+ATTENTION_CASES = [
+    (2, 2, 5, 5, None, True),
+    (2, 2, 5, 5, None, False),
+    (4, 2, 3, 6, None, True),
+    (4, 2, 3, 6, None, False),
+    (2, 2, 4, 6, (4, 6), False),
+    (2, 2, 4, 6, (2, 1, 4, 6), False),
+    (3, 1, 4, 4, (1, 3, 1, 4), False),
+]
+
+
+@pytest.mark.parametrize(("heads", "key_heads", "length", "keys", "bias_shape", "causal"), ATTENTION_CASES)
 def test_attention(heads: int, key_heads: int, length: int, keys: int, bias_shape: tuple[int, ...] | None, causal: bool) -> None:
-    if causal and bias_shape:
-        pytest.skip("PyTorch allows a mask or is_causal")
     query, key, value = floats(2, heads, length, 4), floats(2, key_heads, keys, 4), floats(2, key_heads, keys, 5)
     bias = None if bias_shape is None else floats(*bias_shape)
     grad = floats(2, heads, length, 5)
@@ -103,3 +110,43 @@ def test_a_row_that_is_masked_whole_gives_zero() -> None:
     assert out is not None
     assert out[0, 0, 1].tolist() == [0.0] * 4
     assert out[0, 0, 0].isfinite().all()
+
+
+@pytest.mark.parametrize(("heads", "key_heads", "length", "keys", "bias_shape", "causal"), ATTENTION_CASES)
+def test_attention_on_the_device_is_one_program_each_way(
+    heads: int, key_heads: int, length: int, keys: int, bias_shape: tuple[int, ...] | None, causal: bool
+) -> None:
+    query, key, value = floats(2, heads, length, 4), floats(2, key_heads, keys, 4), floats(2, key_heads, keys, 5)
+    bias = None if bias_shape is None else floats(*bias_shape)
+    grad = floats(2, heads, length, 5)
+    expected = attention_with_gradients(query, key, value, bias, causal, grad)
+    leaves = [tensor.to("neuron").requires_grad_() for tensor in (query, key, value)]
+    mask = None if bias is None else bias.to("neuron")
+    torch_neuronx.clear_op_tracking()
+    with torch_neuronx.fallback_policy("error"):
+        out = torch.nn.functional.scaled_dot_product_attention(*leaves, attn_mask=mask, is_causal=causal, enable_gqa=heads != key_heads)
+        grads = torch.autograd.grad(out, leaves, grad.to("neuron"))
+    for result, right in zip((out.detach(), *grads), expected, strict=True):
+        compare("attention", result, right, 1e-4, 1e-5)
+    executed = torch_neuronx.get_executed_ops()
+    assert executed.count("neuron::attention") == 1
+    assert executed.count("neuron::attention_backward") == 1
+
+
+def test_attention_with_dropout_or_a_mask_that_learns_is_composed_of_other_operators() -> None:
+    query = floats(1, 2, 3, 4).to("neuron").requires_grad_()
+    mask = floats(3, 3).to("neuron").requires_grad_()
+    torch_neuronx.clear_op_tracking()
+    with torch_neuronx.fallback_policy("error"):
+        torch.nn.functional.scaled_dot_product_attention(query, query, query, dropout_p=0.5).sum().backward()
+        torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask).sum().backward()
+    assert "neuron::attention" not in torch_neuronx.get_executed_ops()
+    assert mask.grad is not None
+
+
+def test_a_wrong_index_on_the_device_surfaces_at_the_next_synchronisation() -> None:
+    table, indices = floats(6, 3).to("neuron"), torch.tensor([7]).to("neuron")
+    torch.nn.functional.embedding(indices, table)
+    with pytest.raises(RuntimeError, match=r"aten::embedding.*outside of the table, which has 6 rows"):
+        torch.neuron.synchronize()
+    assert table.sum().isfinite().item()

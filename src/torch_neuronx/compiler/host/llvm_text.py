@@ -85,8 +85,9 @@ class KernelText:
         return f"%b{self.buffer_count - 1}"
 
     def scalar(self, slot: int, type_: str) -> str:
+        """The launch's scalar in a slot. The slot is a parameter, so that one kernel serves many tensors of a program."""
         with self.at(0):
-            return self.define(f"load {type_}, ptr {self.define(f'getelementptr i64, ptr %scalars, i64 {slot}')}")
+            return self.define(f"load {type_}, ptr {self.define(f'getelementptr i64, ptr %scalars, i64 {self.param(slot)}')}")
 
     # Control flow
 

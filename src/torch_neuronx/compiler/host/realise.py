@@ -51,13 +51,15 @@ def trace_by_itself(value: Value, strides_of: StridesOf, scalar_slots: Mapping[V
             return [nest], None
 
 
-def choose_realised(module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> set[Value]:
-    """The values in memory, without parameters."""
+Traces = dict[Value, tuple[list[Nest], ScatterNest | None]]
+
+
+def choose_realised(module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> tuple[set[Value], Traces]:
+    """The values in memory, without parameters; and for each one that loops compute, its loops by itself."""
     choice = _Choice(module, home_strides, scalar_slots)
     for operation in module.operations:
         choice.visit(operation)
-    choice.demand()
-    return choice.realised
+    return choice.realised, choice.trace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class _Recomputation:
 
 class _Choice:
     def __init__(self, module: Module, home_strides: StridesOf, scalar_slots: Mapping[Value, int]) -> None:
+        self._module = module
         self._home_strides = home_strides
         self._scalar_slots = scalar_slots
         self._users = _users(module)
@@ -135,25 +138,24 @@ class _Choice:
             return _Recomputation(frozenset([value]), 0, False)
         return self._effort.get(value, _Recomputation(frozenset(), 0, False))
 
-    def demand(self) -> None:
-        """Adds what cannot be computed inside of its users, until every value in memory can be computed from memory."""
-        pending = [value for value in self.realised if _is_computed_by_loops(value)]
-        while pending:
-            value = pending.pop()
-            if value.type.size == 0:
-                continue
+    def trace(self) -> Traces:
+        """Traces every value that loops compute, adding to the values in memory what cannot be computed inside of its users."""
+        computed = [
+            result for operation in self._module.operations if operation.name != "constant" and is_generated(operation) for result in operation.results
+        ]
+        while True:
+            before = len(self.realised)
+            traces = {value: self._trace(value) for value in computed if value in self.realised and value.type.size}
+            if len(self.realised) == before:
+                return traces
+
+    def _trace(self, value: Value) -> tuple[list[Nest], ScatterNest | None]:
+        while True:
             try:
-                trace_by_itself(value, self.strides_of, self._scalar_slots)
+                return trace_by_itself(value, self.strides_of, self._scalar_slots)
             except MustRealise as demand:
                 assert demand.value not in self.realised, "a value in memory is loaded"
                 self.realised.add(demand.value)
-                pending.append(value)
-                if _is_computed_by_loops(demand.value):
-                    pending.append(demand.value)
-
-
-def _is_computed_by_loops(value: Value) -> bool:
-    return value.producer is not None and value.producer.name != "constant" and is_generated(value.producer)
 
 
 def _users(module: Module) -> dict[Value, set[Operation]]:

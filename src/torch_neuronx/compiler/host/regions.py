@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..hlo.ir import Module, Operation, Value
 from .kernel import Nest
 from .nests import Space, StridesOf, is_reduction, space_of, trace_nest
-from .realise import choose_realised, is_generated, is_nest, trace_by_itself
+from .realise import choose_realised, is_generated, is_nest
 from .scatter import ScatterNest
 from .views import view_of
 
@@ -73,7 +73,7 @@ class _Joining:
         self._home_strides = home_strides
         self._slots = scalar_slots
         self._order = {result: number for number, operation in enumerate(module.operations) for result in operation.results}
-        realised = choose_realised(module, home_strides, scalar_slots)
+        realised, self._traces = choose_realised(module, home_strides, scalar_slots)
         self._in_memory = {*module.parameters, *realised}
         self._regions: dict[int, Region] = {}
         self._owner: dict[Value, Region] = {}
@@ -85,7 +85,7 @@ class _Joining:
                 for value in operation.results:
                     if value in self._in_memory and operation.name != "constant" and value.type.size:
                         self._add_nest(number, value)
-            elif any(result in self._in_memory for result in operation.results):
+            elif any(result in self._in_memory and result.type.size for result in operation.results):
                 self._add_operation(number, operation)
         return self._finish()
 
@@ -97,7 +97,7 @@ class _Joining:
     def _add_operation(self, number: int, operation: Operation) -> None:
         region = Region(number, list(operation.results), operation=operation)
         if is_generated(operation):
-            region.nests, region.scatter = trace_by_itself(operation.result, self.strides_of, self._slots)
+            region.nests, region.scatter = self._traces[operation.result]
             region.reads = region.loads()
         else:
             for operand in operation.operands:
@@ -107,8 +107,7 @@ class _Joining:
         self._insert(region)
 
     def _add_nest(self, number: int, value: Value) -> None:
-        nest = trace_nest(space_of(value), [value], [value], self.strides_of, self._slots)
-        assert nest is not None, "a single value always has a loop nest"
+        (nest,) = self._traces[value][0]
         region = Region(number, [value], {load.value for load in nest.loads()})
         self._insert(region)
         for candidate in self._candidates(region):
@@ -196,12 +195,17 @@ class _Joining:
             if not stored:
                 continue
             if region.operation is None:
-                nest = trace_nest(region.space, region.members, stored, self.strides_of, self._slots)
-                assert nest is not None, "regions join only if one nest computes them"
-                region.nests = [nest]
+                region.nests = [self._final_nest(region, stored)]
             needed |= region.loads()
             kept.append(region)
         return Partition(kept[::-1], {value for value in self._in_memory if value in needed})
+
+    def _final_nest(self, region: Region, stored: list[Value]) -> Nest:
+        if len(region.members) == 1:
+            return self._traces[stored[0]][0][0]
+        nest = trace_nest(region.space, region.members, stored, self.strides_of, self._slots)
+        assert nest is not None, "regions join only if one nest computes them"
+        return nest
 
     def _topological(self) -> Iterator[Region]:
         """Regions after all their ancestors, otherwise in the module's order."""

@@ -171,7 +171,7 @@ def integers(b: LoweringBuilder, shape: Sequence[int], low: int, count: int) -> 
 def _whole_range(dtype: torch.dtype) -> int:
     """How many numbers ``random_()`` draws from for a dtype: all non-negative integers, or those a float holds exactly."""
     if dtype.is_floating_point:
-        return 2 ** _DIGITS[to_dtype(dtype)] + 1
+        return int(2 ** _DIGITS[to_dtype(dtype)]) + 1
     return 2 if dtype == torch.bool else int(torch.iinfo(dtype).max) + 1
 
 

@@ -256,5 +256,7 @@ def _runs_on_one_device(op: torch._ops.OpOverload) -> bool:
 
 
 def _is_implicit(op: torch._ops.OpOverload) -> bool:
-    # Asked of the dispatcher, not of the overload object: PyTorch adds Python decompositions there, also for operators with a derivative.
-    return torch._C._dispatch_has_kernel_for_dispatch_key(name_of(op), "CompositeImplicitAutograd")
+    """A composite that autograd looks into: native kernels would hide its parts. One with a derivative of its own is not."""
+    # Asked of the dispatcher, not of the overload object: PyTorch adds Python decompositions there.
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(name_of(op), "CompositeImplicitAutograd") and not has_kernel(name_of(op), "Autograd")

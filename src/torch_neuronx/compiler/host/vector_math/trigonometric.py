@@ -35,7 +35,7 @@ def cosine_single(x: Value) -> Value:
 
 
 def tan_single(x: Value) -> Value:
-    """sin(r) / sin(pi/2 - |r|) with the sign of r, for every float. Error < 0.6 ulp."""
+    """sin(r) / sin(pi/2 - |r|) with the sign of r, for every float. Error < 0.8 ulp."""
     r, _ = _reduce(absolute(x), half_turn=0)
     complement = (math.pi / 2 - absolute(r)) + _PI_LOW / 2
     tangent = (_sine_polynomial(r) / _sine_polynomial(complement)).to_float()
