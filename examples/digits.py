@@ -139,7 +139,7 @@ def neuron_rows() -> dict[str, str]:
     return {
         "ops executed natively": f"{len(torch_neuronx.get_executed_ops()):,}",
         "ops fallen back to the CPU": f"{len(torch_neuronx.get_fallback_ops()):,}",
-        "distinct executables": f"{programs.executables:,} ({programs.disk_hits:,} from the disk cache)",
+        "distinct executables": f"{programs.executables:,} ({programs.disk_hits:,} from disk)",
         "time spent compiling": f"{programs.compile_seconds:.2f} s",
         "peak device memory": f"{torch.neuron.max_memory_allocated() / 2**20:.1f} MiB",
     }

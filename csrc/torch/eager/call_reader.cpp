@@ -137,6 +137,17 @@ void CallReader::argument(const ArgumentPlan& plan, const c10::IValue& value) {
   }
 }
 
+void CallReader::argument(const ArgumentPlan& plan, at::TensorList values) {
+  call_.key.push(word(Tag::kList, values.size()));
+  for (const at::Tensor& value : values) tensor(value, plan.written);
+}
+
+void CallReader::argument(const ArgumentPlan& plan, at::ArrayRef<at::Scalar> values) {
+  call_.key.push(word(Tag::kList, values.size()));
+  const bool by_kind = plan.kind == ArgumentKind::kScalarList;
+  for (const at::Scalar& value : values) by_kind ? scalar(value) : by_value(value);
+}
+
 template <typename Each>
 void CallReader::list(const c10::IValue& value, Each each) {
   if (value.isNone()) return call_.key.push(word(Tag::kNone));

@@ -14,7 +14,7 @@
 
 namespace neuron::torch_face {
 
-// Usage: one argument() per schema argument, in order, then finish(). A tensor may come boxed or as it is; both give the same key.
+// Usage: one argument() per schema argument, in order, then finish(). Tensors and lists may come boxed or as they are; both give the same key.
 // Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
 class CallReader {
  public:
@@ -22,6 +22,9 @@ class CallReader {
 
   void argument(const ArgumentPlan& plan, const c10::IValue& value);
   void argument(const ArgumentPlan& plan, const at::Tensor& value) { tensor(value, plan.written); }
+  void argument(const ArgumentPlan& plan, const at::Scalar& value) { argument(plan, c10::IValue(value)); }
+  void argument(const ArgumentPlan& plan, at::TensorList values);
+  void argument(const ArgumentPlan& plan, at::ArrayRef<at::Scalar> values);
   void finish(const CallPlan& plan);
 
  private:

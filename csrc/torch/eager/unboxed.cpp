@@ -2,11 +2,13 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "torch/eager/call_reader.h"
 #include "torch/eager/origin.h"
@@ -16,6 +18,8 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
+using at::TensorList;
+using ScalarList = at::ArrayRef<at::Scalar>;
 
 struct BoxedKernel final : c10::OperatorKernel {
   explicit BoxedKernel(NativeOp& native_op) : op(native_op) {}
@@ -23,13 +27,29 @@ struct BoxedKernel final : c10::OperatorKernel {
   NativeOp& op;
 };
 
-// The only argument that an op of these signatures writes.
+// The only argument that an op of these signatures writes and returns.
 template <typename First, typename... Rest>
 Tensor& written(First&& first, Rest&&... rest) {
   if constexpr (std::is_same_v<First, Tensor&>) {
     return first;
   } else {
     return written(std::forward<Rest>(rest)...);
+  }
+}
+
+bool is_output(const ReturnSpec& spec) { return spec.kind == ReturnSpec::kOutput; }
+
+// Whether the plan returns what an op with this result type can return without boxing.
+template <typename Result>
+bool returns_as(const LaunchPlan& plan) {
+  if constexpr (std::is_void_v<Result>) {
+    return plan.returns.empty();
+  } else if constexpr (std::is_same_v<Result, Tensor>) {
+    return is_output(plan.returns[0]);
+  } else if constexpr (std::is_same_v<Result, Tensor&>) {
+    return plan.returns[0].kind == ReturnSpec::kArgument;
+  } else {
+    return plan.returns[0].kind == ReturnSpec::kList && std::ranges::all_of(plan.returns[0].items, is_output);
   }
 }
 
@@ -50,22 +70,27 @@ struct UnboxedKernel<Result(Arguments...)> final : c10::OperatorKernel {
       reader.finish(op.plan());
       const ReadSection section;
       const CacheEntry* entry = op.cache().find(call.key.span(), call.hash);
-      if (entry != nullptr && entry->plan != nullptr && returns_as_expected(*entry->plan)) {
+      if (entry != nullptr && entry->plan != nullptr && returns_as<Result>(*entry->plan)) {
         Outputs outputs;
         op.launch(*entry->plan, call, /*origin=*/nullptr, outputs);
-        if constexpr (std::is_same_v<Result, Tensor>) {
-          return std::move(outputs[entry->plan->returns[0].output]);
-        } else {
-          return written<Arguments...>(std::forward<Arguments>(arguments)...);
-        }
+        return result(*entry->plan, outputs, std::forward<Arguments>(arguments)...);
       }
     }
     const auto boxed = c10::BoxedKernel::makeFromFunctor(std::make_unique<BoxedKernel>(op));
     return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(boxed, op.handle(), {}, std::forward<Arguments>(arguments)...);
   }
 
-  static bool returns_as_expected(const LaunchPlan& plan) {
-    return plan.returns[0].kind == (std::is_same_v<Result, Tensor> ? ReturnSpec::kOutput : ReturnSpec::kArgument);
+  static Result result(const LaunchPlan& plan, Outputs& outputs, Arguments... arguments) {
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      return std::move(outputs[plan.returns[0].output]);
+    } else if constexpr (std::is_same_v<Result, Tensor&>) {
+      return written<Arguments...>(std::forward<Arguments>(arguments)...);
+    } else if constexpr (std::is_same_v<Result, std::vector<Tensor>>) {
+      std::vector<Tensor> tensors;
+      tensors.reserve(plan.returns[0].items.size());
+      for (const ReturnSpec& item : plan.returns[0].items) tensors.push_back(outputs[item.output]);
+      return tensors;
+    }
   }
 
   NativeOp& op;
@@ -77,7 +102,8 @@ c10::KernelFunction unboxed(NativeOp& op) {
   return c10::KernelFunction::makeFromUnboxedFunctor</*AllowLegacyTypes=*/true, Kernel>(std::make_unique<Kernel>(op));
 }
 
-// One letter per argument: T a tensor, W a tensor that is written and returned, S a Scalar, i an int, b a bool.
+// One letter per argument: T a tensor, W a tensor that is written and returned, S a Scalar, i an int, b a bool; L a list of tensors,
+// M one whose tensors are written, R a list of Scalars.
 struct KnownSignature {
   std::string_view letters;
   c10::KernelFunction (*kernel)(NativeOp&);
@@ -103,32 +129,60 @@ constexpr KnownSignature kSignatures[] = {
     {"TTW", unboxed<Tensor&(const Tensor&, const Tensor&, Tensor&)>},
     {"TSW", unboxed<Tensor&(const Tensor&, const Scalar&, Tensor&)>},
     {"TTSW", unboxed<Tensor&(const Tensor&, const Tensor&, const Scalar&, Tensor&)>},
+    {"L", unboxed<std::vector<Tensor>(TensorList)>},
+    {"LS", unboxed<std::vector<Tensor>(TensorList, const Scalar&)>},
+    {"LR", unboxed<std::vector<Tensor>(TensorList, ScalarList)>},
+    {"LL", unboxed<std::vector<Tensor>(TensorList, TensorList)>},
+    {"LLS", unboxed<std::vector<Tensor>(TensorList, TensorList, const Scalar&)>},
+    {"M", unboxed<void(TensorList)>},
+    {"MS", unboxed<void(TensorList, const Scalar&)>},
+    {"MT", unboxed<void(TensorList, const Tensor&)>},
+    {"MR", unboxed<void(TensorList, ScalarList)>},
+    {"ML", unboxed<void(TensorList, TensorList)>},
+    {"MLb", unboxed<void(TensorList, TensorList, bool)>},
+    {"MLS", unboxed<void(TensorList, TensorList, const Scalar&)>},
+    {"MLLS", unboxed<void(TensorList, TensorList, TensorList, const Scalar&)>},
+    {"MLLR", unboxed<void(TensorList, TensorList, TensorList, ScalarList)>},
 };
 
-char letter_of(const c10::Argument& argument, const ArgumentPlan& plan) {
-  switch (argument.real_type()->kind()) {
+char letter_of(const c10::Argument& argument, bool written) {
+  const c10::TypePtr type = argument.real_type();
+  switch (type->kind()) {
     case c10::TypeKind::TensorType:
-      return plan.written ? 'W' : 'T';
+      return written ? 'W' : 'T';
     case c10::TypeKind::NumberType:
       return 'S';
     case c10::TypeKind::IntType:
       return 'i';
     case c10::TypeKind::BoolType:
       return 'b';
+    case c10::TypeKind::ListType:
+      if (type->isSubtypeOf(*c10::ListType::ofTensors())) return written ? 'M' : 'L';
+      return type->expectRef<c10::ListType>().getElementType()->kind() == c10::TypeKind::NumberType ? 'R' : '?';
     default:
       return '?';
   }
 }
 
-// Empty unless the op returns one tensor: a new one if it writes nothing, else the one that it writes.
+// Whether what the op returns follows from its letters: nothing or the written tensor if it writes, else a new tensor, or a list of new
+// ones if it takes a list.
+bool returns_follow(const c10::FunctionSchema& schema, const std::string& letters) {
+  const auto& returns = schema.returns();
+  if (letters.starts_with('M')) return returns.empty();
+  if (returns.size() != 1) return false;
+  const bool writes = letters.find('W') != std::string::npos;
+  const bool returns_written = returns[0].alias_info() != nullptr && returns[0].alias_info()->isWrite();
+  const auto expected = letters.starts_with('L') ? c10::TypeKind::ListType : c10::TypeKind::TensorType;
+  return returns[0].type()->kind() == expected && writes == returns_written;
+}
+
 std::string letters_of(const NativeOp& op) {
-  const c10::FunctionSchema& schema = op.handle().schema();
+  const auto& arguments = op.handle().schema().arguments();
   std::string letters;
-  for (std::size_t i = 0; i < schema.arguments().size(); ++i) letters += letter_of(schema.arguments()[i], op.plan().arguments[i]);
-  const bool one_tensor = schema.returns().size() == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
-  const auto* alias = one_tensor ? schema.returns()[0].alias_info() : nullptr;
-  const bool returns_written = alias != nullptr && alias->isWrite();
-  return one_tensor && op.plan().hidden_writes.empty() && returns_written == op.plan().writes ? letters : "";
+  for (const c10::Argument& argument : arguments) {
+    letters += letter_of(argument, argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+  }
+  return returns_follow(op.handle().schema(), letters) ? letters : "";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Operators whose result depends on data beyond what one program can express, as compositions of native ones.
 
-A program has fixed sizes. These compute a result of the largest possible size on the device, read how much of it counts, and return a view of
-that part; so they need no new program when the data changes.
+A program has fixed sizes. These compute a result of the largest possible size on the device, read how much of it counts, and return a
+view of that part; so they need no new program when the data changes.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,8 +12,6 @@ from ..hlo.builder import Builder
 from ..hlo.ir import Value
 from ..hlo.types import DType, TensorType
 from .dtypes import computed, to_dtype
-
-ResultType = TensorType | list[TensorType] | None
 
 
 def dtype_number(x: bool | int | float | complex, dtype: DType) -> bool | int | float | complex:
@@ -32,25 +31,47 @@ def dtype_number(x: bool | int | float | complex, dtype: DType) -> bool | int | 
             return complex(x)
 
 
-class LoweringBuilder(Builder):
-    """A Builder that knows the node being lowered.
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of the node being lowered besides its operands.
 
-    ``outputs``: one type per schema return of the functional overload, from PyTorch's meta function; dtypes follow the float64 policy
-    (f32 for float64) unless the lowering is ``exact``. ``metas``: the node's arguments by name, with meta tensors in place of tensors
-    (for strides and torch dtypes) and Python numbers in place of scalars. ``scalar_arguments``: names of the arguments whose schema type
-    is ``Scalar``; ``wrapped_numbers``: names of the arguments whose schema type is ``Tensor`` and that are a number here.
+    ``metas``: the functional overload's arguments by name, with meta tensors in place of tensors (for strides and torch dtypes) and Python
+    numbers in place of scalars. ``output_metas``: what its meta function returns. ``scalar_arguments``: names of the arguments whose schema
+    type is ``Scalar``; ``wrapped_numbers``: of those whose schema type is ``Tensor`` and that are a number here. ``exact``: float64 stays.
     """
+
+    metas: Mapping[str, Any] = field(default_factory=dict)
+    output_metas: tuple[Any, ...] = ()
+    scalar_arguments: frozenset[str] = frozenset()
+    wrapped_numbers: frozenset[str] = frozenset()
+    exact: bool = False
+
+
+class LoweringBuilder(Builder):
+    """A Builder that knows the node being lowered, and hands out the generator's random bits."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.outputs: tuple[Any, ...] = ()
-        self.metas: Mapping[str, Any] = {}
-        self.scalar_arguments: frozenset[str] = frozenset()
-        self.wrapped_numbers: frozenset[str] = frozenset()
-        self.exact = False
+        self.facts = NodeFacts()
         self.seed: Value | None = None
         self.offset: Value | None = None
         self.random_draws = 0
+
+    @property
+    def metas(self) -> Mapping[str, Any]:
+        return self.facts.metas
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """One type per schema return (a list for a list, None for None); f32 for float64 under the float64 policy."""
+        return tuple(self._type_of(output) for output in self.facts.output_metas)
+
+    def _type_of(self, meta: Any) -> Any:
+        if meta is None:
+            return None
+        if isinstance(meta, torch.Tensor):
+            return TensorType(tuple(meta.shape), self.dtype(meta.dtype))
+        return [self._type_of(item) for item in meta]
 
     @property
     def output(self) -> TensorType:
@@ -61,7 +82,7 @@ class LoweringBuilder(Builder):
 
     def dtype(self, dtype: torch.dtype) -> DType:
         """The element type to compute ``dtype`` in: f32 for float64 under the float64 policy, unless the lowering is exact."""
-        return to_dtype(dtype) if self.exact else computed(to_dtype(dtype))
+        return to_dtype(dtype) if self.facts.exact else computed(to_dtype(dtype))
 
     def cast(self, x: Value, dtype: DType) -> Value:
         """``x`` as ``dtype``; ``x`` itself if it is that already."""

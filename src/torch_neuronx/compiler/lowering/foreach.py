@@ -67,7 +67,7 @@ def _register(name: str, element: str, renamed: Mapping[str, str]) -> None:
         for i in range(count):
             own = {renamed.get(key, key): _element(value, i) for key, value in values.items()}
             own_metas = {renamed.get(key, key): _element(meta, i) for key, meta in metas.items()}
-            results.append(lower_node(b, variant, own, own_metas).results[0])
+            results.append(lower_node(b, variant, own, own_metas, (b.facts.output_metas[0][i],)).results[0])
         return results
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from ..hlo.ir import Value
-from ..hlo.types import TensorType
-from .context import LoweringBuilder
+from .context import LoweringBuilder, NodeFacts
 from .dtypes import computed, to_dtype
 from .registry import FACTORY_ARGUMENTS, Variant, name_of
 
@@ -30,33 +29,45 @@ class LoweringError(RuntimeError):
     """A lowering returned something else than its operator's meta function promised."""
 
 
-def lower_node(b: LoweringBuilder, variant: Variant, values: Mapping[str, Any], metas: Mapping[str, Any]) -> Node:
+def lower_node(
+    b: LoweringBuilder,
+    variant: Variant,
+    values: Mapping[str, Any],
+    metas: Mapping[str, Any],
+    outputs: tuple[Any, ...] | None = None,
+) -> Node:
     """Lowers ``variant.op`` applied to ``values``.
 
     ``values`` and ``metas`` map the argument names of ``variant.op`` to arguments: in ``values`` tensors are Values and Scalars are
     Values or numbers, in ``metas`` they are meta tensors and numbers. Lists hold the same. A written argument's new value is a result;
-    ``values`` is not changed.
+    ``values`` is not changed. ``outputs`` are the meta tensors that the functional overload returns, if they are known; otherwise its
+    meta function is called.
     """
     functional_metas = functional_arguments(variant, metas)
-    like = variant.lowering.outputs_like
-    outputs = tuple(functional_metas[name] for name in like) if like else meta_outputs(variant.functional, functional_metas)
-    exact = variant.lowering.exact
-    saved = b.outputs, b.metas, b.scalar_arguments, b.wrapped_numbers, b.exact
+    if outputs is None:
+        outputs = _outputs(variant, functional_metas)
+    outer, b.facts = b.facts, _facts(variant, functional_metas, outputs)
     try:
-        b.exact, b.metas = exact, functional_metas
-        b.outputs = tuple(_types(b, output) for output in outputs)
-        b.scalar_arguments = _scalar_arguments(variant.functional)
-        b.wrapped_numbers = _wrapped_numbers(variant.functional, functional_metas)
-        arguments = functional_arguments(variant, values).values()
-        results = variant.lowering.function(b, *(_narrowed(b, argument) for argument in arguments))
-        destinations = _destination_dtypes(variant, outputs, metas)
+        operands = functional_arguments(variant, values).values()
+        results = variant.lowering.function(b, *(_narrowed(b, operand) for operand in operands))
+        likes = _destination_metas(variant, outputs, metas)
         flat = tuple(results) if isinstance(results, tuple) else (results,)
-        if len(flat) != len(destinations):
-            raise LoweringError(f"{variant.lowering.name}: the lowering gave {len(flat)} results, its operator has {len(destinations)}")
-        converted = tuple(_converted(b, variant, result, like) for result, like in zip(flat, destinations, strict=True))
+        if len(flat) != len(likes):
+            raise LoweringError(f"{variant.lowering.name}: the lowering gave {len(flat)} results, its operator has {len(likes)}")
+        converted = tuple(_converted(b, variant, result, like) for result, like in zip(flat, likes, strict=True))
     finally:
-        b.outputs, b.metas, b.scalar_arguments, b.wrapped_numbers, b.exact = saved
+        b.facts = outer
     return Node(variant, converted, outputs)
+
+
+def _facts(variant: Variant, metas: Mapping[str, Any], outputs: tuple[Any, ...]) -> NodeFacts:
+    op = variant.functional
+    return NodeFacts(metas, outputs, _scalar_arguments(op), _wrapped_numbers(op, metas), variant.lowering.exact)
+
+
+def _outputs(variant: Variant, metas: Mapping[str, Any]) -> tuple[Any, ...]:
+    like = variant.lowering.outputs_like
+    return tuple(metas[name] for name in like) if like else meta_outputs(variant.functional, metas)
 
 
 def functional_arguments(variant: Variant, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +111,6 @@ def meta_outputs(op: torch._ops.OpOverload, metas: Mapping[str, Any]) -> tuple[A
     return (result,) if returns == 1 else tuple(result)
 
 
-def _types(b: LoweringBuilder, output: Any) -> Any:
-    if output is None:
-        return None
-    if isinstance(output, torch.Tensor):
-        return TensorType(tuple(output.shape), b.dtype(output.dtype))
-    return [_types(b, item) for item in output]
-
-
 @cache
 def _scalar_arguments(op: torch._ops.OpOverload) -> frozenset[str]:
     return frozenset(a.name for a in op._schema.arguments if str(a.type) in ("number", "Optional[number]"))
@@ -119,7 +122,7 @@ def _wrapped_numbers(op: torch._ops.OpOverload, metas: Mapping[str, Any]) -> fro
 
 def _narrowed(b: LoweringBuilder, argument: Any) -> Any:
     """Operands under the float64 policy. Scalars stay as they are: f64 scalars are rounded where they meet a tensor."""
-    if isinstance(argument, Value) and not argument.is_scalar and not b.exact:
+    if isinstance(argument, Value) and not argument.is_scalar and not b.facts.exact:
         return b.cast(argument, computed(argument.dtype))
     if isinstance(argument, list | tuple):
         items = [_narrowed(b, item) for item in argument]
@@ -127,7 +130,7 @@ def _narrowed(b: LoweringBuilder, argument: Any) -> Any:
     return argument
 
 
-def _destination_dtypes(variant: Variant, outputs: Sequence[Any], metas: Mapping[str, Any]) -> list[Any]:
+def _destination_metas(variant: Variant, outputs: Sequence[Any], metas: Mapping[str, Any]) -> list[Any]:
     """For each result the meta tensors through whose dtypes it goes: the functional result's, then the destination's."""
     likes: list[Any] = []
     for position, destination in enumerate(variant.destinations):

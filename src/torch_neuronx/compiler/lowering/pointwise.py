@@ -55,7 +55,7 @@ def pointwise(
 
 def computation_dtype(b: LoweringBuilder, kind: Kind, keep: frozenset[str] = frozenset()) -> DType:
     """The dtype that the node's tensors and promoting scalars are computed in."""
-    numbers = PROMOTING_SCALARS & b.scalar_arguments | b.wrapped_numbers
+    numbers = PROMOTING_SCALARS & b.facts.scalar_arguments | b.facts.wrapped_numbers
     promoting = [
         meta
         for name, meta in b.metas.items()
@@ -69,7 +69,7 @@ def operands(b: LoweringBuilder, arguments: tuple[Any, ...], dtype: DType, keep:
     """The node's arguments with tensors and Scalars as Values of ``dtype`` in their common shape."""
     metas = list(b.metas.items())
     shape = tuple(torch.broadcast_shapes(*(meta.shape for _, meta in metas if isinstance(meta, torch.Tensor))))
-    scalars = b.scalar_arguments | b.wrapped_numbers
+    scalars = b.facts.scalar_arguments | b.facts.wrapped_numbers
     converted: list[Any] = []
     for (name, meta), argument in zip(metas, arguments, strict=True):
         if isinstance(meta, torch.Tensor):
