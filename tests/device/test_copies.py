@@ -95,7 +95,7 @@ BITS = {
 
 
 @pytest.mark.parametrize(("source", "target"), [pair for pair in itertools.product(DEVICES, DEVICES) if pair != ("cpu", "cpu")])
-@pytest.mark.parametrize(("from_bits", "to_bits"), itertools.product(BITS, BITS))
+@pytest.mark.parametrize(("from_bits", "to_bits"), list(itertools.product(BITS, BITS)))
 def test_conjugate_and_negative_bits_of_both_sides(source, target, from_bits, to_bits):
     tensor = torch.tensor([1 + 2j, -3 + 0.5j, 4 - 1j])
     expected = torch.zeros(3, dtype=torch.complex64)

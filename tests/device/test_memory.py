@@ -122,7 +122,7 @@ def test_history_records_allocations_and_frees_with_their_python_lines(tmp_path)
     neuron.memory._record_memory_history()
     try:
         kept = torch.empty(2 * MIB, dtype=torch.uint8, device="neuron")
-        dropped = torch.empty(5 * MIB, dtype=torch.uint8, device="neuron")
+        dropped = torch.empty(5 * MIB + 3, dtype=torch.uint8, device="neuron")
         address = dropped.data_ptr()
         del dropped
         neuron.memory._dump_snapshot(tmp_path / "snapshot.pickle")
@@ -136,7 +136,7 @@ def test_history_records_allocations_and_frees_with_their_python_lines(tmp_path)
         ("free_requested", address),
         ("free_completed", address),
     ]
-    assert trace[0]["size"] == 2 * MIB and trace[0]["time_us"] <= trace[1]["time_us"]
+    assert [event["size"] for event in trace] == [2 * MIB, 5 * MIB + 3, 5 * MIB + 3, 5 * MIB + 3] and trace[0]["time_us"] <= trace[1]["time_us"]
     here = "test_history_records_allocations_and_frees_with_their_python_lines"
     assert here in [frame["name"] for frame in trace[0]["frames"]]
     (block,) = [b for s in snapshot["segments"] for b in s["blocks"] if b["address"] == kept.data_ptr()]
@@ -212,6 +212,22 @@ def test_views_share_memory():
 def test_unsupported_creation_is_an_error():
     with pytest.raises(RuntimeError, match="pinned"):
         torch.empty(2, device="neuron", pin_memory=True)
+
+
+def test_deterministic_mode_gives_new_memory_known_contents():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, device="neuron").isnan().all().item()
+        assert torch.empty_strided((2,), (1,), dtype=torch.int32, device="neuron").tolist() == [2**31 - 1] * 2
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_storages_are_made_on_the_device():
+    storage = torch.UntypedStorage(10, device="neuron:1")
+    assert storage.device == torch.device("neuron:1") and storage.nbytes() == 10
+    tensor = torch.arange(3.0).to("neuron")
+    assert tensor.share_memory_() is tensor
 
 
 def test_profiler_is_told_of_memory():

@@ -15,7 +15,7 @@ from torch_neuronx.compiler.hlo.ir import Layout, Module, Signature
 from torch_neuronx.compiler.hlo.numerics import HELD_AS, from_storage, to_storage
 from torch_neuronx.compiler.hlo.types import DType, contiguous_strides
 from torch_neuronx.compiler.hlo.verify import verify
-from torch_neuronx.compiler.host import compile_for_host
+from torch_neuronx.compiler.host import Target, compile_for_host
 from torch_neuronx.compiler.host.buffers import extent_bytes
 from torch_neuronx.compiler.passes.pipeline import optimize
 
@@ -30,10 +30,14 @@ class KernelFailure(Exception):
     """A kernel returned a status."""
 
 
-def compile_image(module: Module, signature: Signature | None = None) -> ExecutableImage:
-    """The image for contiguous buffers, or for those of ``signature``."""
+# A CPU without AVX-512; its code runs on every machine that this project supports.
+AVX2 = Target("x86_64-unknown-linux-gnu", "haswell", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2")
+
+
+def compile_image(module: Module, signature: Signature | None = None, target: Target | None = None) -> ExecutableImage:
+    """The image for contiguous buffers, or for those of ``signature``; for this machine unless said."""
     verify(module)
-    return compile_for_host(optimize(module), signature or contiguous_signature(module), host_target())
+    return compile_for_host(optimize(module), signature or contiguous_signature(module), target or host_target())
 
 
 def contiguous_signature(module: Module, donations: Mapping[int, int] | None = None) -> Signature:
@@ -41,10 +45,12 @@ def contiguous_signature(module: Module, donations: Mapping[int, int] | None = N
     return Signature(parameters, tuple(Layout(contiguous_strides(r.shape)) for r in module.results), donations or {}, "test")
 
 
-def run(module: Module, inputs: Sequence[np.ndarray], signature: Signature | None = None, parts: int = 1) -> list[np.ndarray]:
+def run(
+    module: Module, inputs: Sequence[np.ndarray], signature: Signature | None = None, parts: int = 1, target: Target | None = None
+) -> list[np.ndarray]:
     """Compiles and runs; arrays in the held form of ``numerics``. ``parts``: into how many tasks every kernel's range is cut."""
     signature = signature or contiguous_signature(module)
-    return Launch(compile_image(module, signature), module, signature).run(inputs, parts)
+    return Launch(compile_image(module, signature, target), module, signature).run(inputs, parts)
 
 
 @dataclass

@@ -45,7 +45,7 @@ void free_block(void* pointer) {
   Core& owner = core(core_of(pointer));
   if (!observed()) return owner.allocator().free(pointer);
   const auto bytes = owner.allocator().block_of(pointer).second;
-  memory_history().record(MemoryAction::kFree, owner.index(), pointer, bytes, 0);
+  memory_history().record(MemoryAction::kFree, owner.index(), pointer, bytes, /*stream=*/0);
   owner.allocator().free(pointer);
   if (c10::memoryProfilingEnabled()) report_usage(owner, pointer, -static_cast<std::int64_t>(bytes));
 }

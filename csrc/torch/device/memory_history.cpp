@@ -21,7 +21,7 @@ void MemoryHistory::start(std::size_t capacity, bool with_stacks) {
   {
     const std::lock_guard lock(mutex_);
     capacity_ = capacity;
-    with_stacks_ = with_stacks;
+    with_stacks_.store(with_stacks, std::memory_order_relaxed);
     old_events.swap(events_);
     old_live.swap(live_);
   }
@@ -34,19 +34,20 @@ void MemoryHistory::record(MemoryAction action, int device, const void* pointer,
   if (!enabled()) return;
   // Outside the lock: gathering waits for the GIL, whose holder may be waiting for the lock.
   std::shared_ptr<c10::GatheredContext> frames;
-  if (with_stacks_) frames = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  MemoryEvent dropped{};
-  std::shared_ptr<c10::GatheredContext> forgotten;
+  if (with_stacks_.load(std::memory_order_relaxed)) frames = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
+  MemoryEvent event{action, device, reinterpret_cast<std::uintptr_t>(pointer), bytes, stream, now_microseconds(), std::move(frames)};
+  // Destroyed after the lock is released, as dropping frames may take the GIL.
+  MemoryEvent freed{}, dropped{};
   const std::lock_guard lock(mutex_);
-  if (action == MemoryAction::kAllocate) live_[address] = frames;
+  if (action == MemoryAction::kAllocate) live_[event.address] = event;
   if (action == MemoryAction::kFree) {
-    if (const auto block = live_.find(address); block != live_.end()) {
-      forgotten = std::move(block->second);
-      live_.erase(block);
+    if (auto block = live_.extract(event.address)) {
+      freed = std::move(block.mapped());
+      event.bytes = freed.bytes;
+      event.stream = freed.stream;
     }
   }
-  events_.push_back({action, device, address, bytes, stream, now_microseconds(), std::move(frames)});
+  events_.push_back(std::move(event));
   if (events_.size() > capacity_) {
     dropped = std::move(events_.front());
     events_.pop_front();
@@ -61,7 +62,7 @@ std::vector<MemoryEvent> MemoryHistory::events() const {
 std::shared_ptr<c10::GatheredContext> MemoryHistory::frames_of(std::uintptr_t address) const {
   const std::lock_guard lock(mutex_);
   const auto block = live_.find(address);
-  return block == live_.end() ? nullptr : block->second;
+  return block == live_.end() ? nullptr : block->second.frames;
 }
 
 MemoryHistory& memory_history() {

@@ -19,7 +19,7 @@ struct MemoryEvent {
   MemoryAction action;
   int device;
   std::uintptr_t address;
-  std::size_t bytes;  // asked for, or of the block when freed
+  std::size_t bytes;  // as asked for; of the whole block when one is freed whose allocation was not recorded
   std::int64_t stream;
   std::int64_t microseconds;                     // since the epoch
   std::shared_ptr<c10::GatheredContext> frames;  // a torch::CapturedTraceback; null if stacks are not recorded
@@ -44,9 +44,9 @@ class MemoryHistory {
   std::atomic<bool> enabled_ = false;
   mutable std::mutex mutex_;
   std::size_t capacity_ = 0;
-  bool with_stacks_ = false;
+  std::atomic<bool> with_stacks_ = false;
   std::deque<MemoryEvent> events_;
-  std::unordered_map<std::uintptr_t, std::shared_ptr<c10::GatheredContext>> live_;
+  std::unordered_map<std::uintptr_t, MemoryEvent> live_;  // the recorded allocations that have not been freed
 };
 
 MemoryHistory& memory_history();

@@ -23,6 +23,8 @@ class CallReader {
   void argument(const ArgumentPlan& plan, const c10::IValue& value);
   void argument(const ArgumentPlan& plan, const at::Tensor& value) { tensor(value, plan.written); }
   void argument(const ArgumentPlan& plan, const at::Scalar& value) { argument(plan, c10::IValue(value)); }
+  void argument(const ArgumentPlan& plan, std::int64_t value) { argument(plan, c10::IValue(value)); }
+  void argument(const ArgumentPlan& plan, bool value) { argument(plan, c10::IValue(value)); }
   void argument(const ArgumentPlan& plan, at::TensorList values);
   void argument(const ArgumentPlan& plan, at::ArrayRef<at::Scalar> values);
   void finish(const CallPlan& plan);

@@ -60,7 +60,7 @@ def _program(op_name: str, variant: registry.Variant, arguments: Sequence[Any]) 
     if stored is not None:
         count_disk_hit()
         return _C.EagerProgram(*stored)
-    image, binding = _compile(op_name, variant, metas, host_scalars)
+    image, binding = _compile(op_name, variant, arguments, metas, host_scalars)
     _store(key, image, binding)
     return _C.EagerProgram(image, binding)
 
@@ -114,42 +114,51 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
         return  # the lowering runs the functional overload's meta function itself
     if variant.op.namespace != "aten" or variant.lowering.outputs_like:
         return  # the device's own copy, whose arguments are checked already, or an op without a meta function
-    meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)})
+    try:
+        meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)})
+    except Exception as error:
+        _raise_what_the_host_raises(variant, arguments)
+        raise NotImplementedError(f"PyTorch's meta function refuses the call: {error}") from error
     for argument, tensor, meta in zip(schema.arguments, arguments, metas, strict=True):
         if argument.is_out and isinstance(tensor, torch.Tensor) and (tensor.shape != meta.shape or tensor.stride() != meta.stride()):
             tensor.resize_(meta.shape)
             tensor.as_strided_(meta.shape, meta.stride())
 
 
-def _compile(op_name: str, variant: registry.Variant, metas: Sequence[Any], host_scalars: frozenset[Place]) -> tuple[bytes, dict[str, Any]]:
+def _raise_what_the_host_raises(variant: registry.Variant, arguments: Sequence[Any]) -> None:
+    """Tries a call that a meta function refused on host copies: if it is wrong, its error has the words users know."""
+    schema = variant.op._schema.arguments
+    copies = map_tensors(arguments, lambda tensor, place: tensor.detach().cpu())
+    given = {a.name: None if isinstance(copy, torch.Generator) else copy for a, copy in zip(schema, copies, strict=True)}
+    variant.op(*(given[a.name] for a in schema if not a.kwarg_only), **{a.name: given[a.name] for a in schema if a.kwarg_only})
+
+
+def _compile(
+    op_name: str, variant: registry.Variant, arguments: Sequence[Any], metas: Sequence[Any], host_scalars: frozenset[Place]
+) -> tuple[bytes, dict[str, Any]]:
     """Lowers and compiles. A failure of either is a NotImplementedError, so that the op falls back, unless that was forbidden."""
-    call = None
     try:
         call = lower_call(variant, metas, host_scalars)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        _raise_what_the_host_raises(variant, arguments)
+        raise _failure(op_name, error) from error
+    try:
         return compiler.compile_module(call.module, call.signature), asdict(call.binding)
     except NotImplementedError:
         raise
     except Exception as error:
-        what = call.signature.text if call is not None else op_name
-        if call is None and _meta_fails(variant, metas):
-            raise
-        if envvars.FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS.get():
-            raise CompileError(f"{what} has a lowering but failed to compile: {error}") from error
-        log.warning("%s has a lowering but failed to compile and falls back to the CPU", what, exc_info=True)
-        warnings.warn(f"{what} failed to compile and falls back to the CPU: {error}", UserWarning, stacklevel=2)
-        raise NotImplementedError(f"it failed to compile: {error}") from error
+        raise _failure(call.signature.text, error) from error
 
 
-def _meta_fails(variant: registry.Variant, metas: Sequence[Any]) -> bool:
-    """Whether the call itself is wrong, as PyTorch's meta function says."""
-    arguments = variant.op._schema.arguments
-    try:
-        meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(arguments, metas, strict=True)})
-    except NotImplementedError:
-        return False
-    except Exception:
-        return True
-    return False
+def _failure(what: str, error: Exception) -> Exception:
+    """What is raised when an op with a lowering cannot be compiled; a NotImplementedError lets it fall back."""
+    if envvars.FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS.get():
+        return CompileError(f"{what} has a lowering but failed to compile: {error}")
+    log.warning("%s has a lowering but failed to compile and falls back to the CPU", what, exc_info=error)
+    warnings.warn(f"{what} failed to compile and falls back to the CPU: {error}", UserWarning, stacklevel=2)
+    return NotImplementedError(f"it failed to compile: {error}")
 
 
 def _key(op_name: str, variant: registry.Variant, metas: Sequence[Any], host_scalars: frozenset[Place]) -> str:

@@ -1,7 +1,8 @@
 """Tensors are printed from a copy on the host.
 
-PyTorch formats a tensor with a dozen small operators on its own device, in float64. For devices that compile it copies first, but the
-list of such devices is a literal in ``torch/_tensor_str.py`` (``["xla", "lazy", "ipu", "mtia"]``) without a way to join it; hence this patch.
+PyTorch formats a tensor with a dozen small operators on its own device, in float64. For devices that compile it copies the tensor first,
+but the list of such devices is a literal in ``torch/_tensor_str.py`` (``["xla", "lazy", "ipu", "mtia"]``) without a way to join it; hence
+this patch.
 """
 
 from __future__ import annotations
