@@ -188,6 +188,27 @@ def test_resize_keeps_the_first_elements():
     assert tensor.resize_(3).cpu().tolist() == [0.0, 1.0, 2.0]
 
 
+def test_resize_is_ordered_with_what_is_queued():
+    source = torch.arange(4.0).pin_memory()
+    tensor = torch.zeros(4, device="neuron")
+    neuron._sleep(50_000_000)
+    tensor.copy_(source, non_blocking=True)
+    tensor.resize_(1000)
+    assert not neuron.current_stream().query()
+    assert tensor[:4].cpu().tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_resize_takes_a_memory_format():
+    tensor = torch.empty(0, device="neuron").resize_(2, 3, 4, 5, memory_format=torch.channels_last)
+    assert tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_set_grows_the_storage():
+    storage = torch.arange(4, dtype=torch.uint8).to("neuron").untyped_storage()
+    tensor = torch.empty(0, dtype=torch.uint8, device="neuron").set_(storage, 2, (6,))
+    assert storage.nbytes() == 8 and tensor[:2].cpu().tolist() == [2, 3]
+
+
 def test_set_shares_a_storage():
     source, target = torch.arange(6.0).to("neuron"), torch.empty(0, device="neuron")
     assert target.set_(source).is_set_to(source)

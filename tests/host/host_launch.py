@@ -6,8 +6,10 @@ import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from host_library import run_library
 
 from torch_neuronx.compiler import host_target
 from torch_neuronx.compiler.executable import BufferRef, ExecutableImage, KernelStep, Space
@@ -19,14 +21,12 @@ from torch_neuronx.compiler.host import Target, compile_for_host
 from torch_neuronx.compiler.host.buffers import extent_bytes
 from torch_neuronx.compiler.passes.pipeline import optimize
 
-from host_library import run_library
-
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SCALAR = {DType.F64: np.float64, DType.I64: np.int64, DType.UI64: np.uint64}
 GUARD = 0xA5
 
 
-class KernelFailure(Exception):
+class KernelFailedError(Exception):
     """A kernel returned a status."""
 
 
@@ -137,10 +137,10 @@ def _execute(image: ExecutableImage, inputs: Sequence[_Buffer], outputs: Sequenc
             params = (ctypes.c_int64 * max(len(step.params), 1))(*step.params)
             function = _FUNCTION(code_address + step.entry)
             bounds = sorted({round(part * step.range_ / parts) for part in range(parts + 1)})
-            for begin, end in zip(bounds, bounds[1:]):
+            for begin, end in pairwise(bounds):
                 status = function(ctypes.addressof(pointers), ctypes.addressof(params), ctypes.addressof(scalar_block), begin, end)
                 if status:
-                    raise KernelFailure(image.messages[status - 1])
+                    raise KernelFailedError(image.messages[status - 1])
         else:
             run_library(step, address, scalars)
     assert scratch[-1] == GUARD

@@ -14,8 +14,8 @@ from torch_neuronx.compiler.hlo.types import DType
 _TORCH = {
     DType.I1: torch.bool, DType.I8: torch.int8, DType.I16: torch.int16, DType.I32: torch.int32, DType.I64: torch.int64,
     DType.UI8: torch.uint8, DType.UI16: torch.uint16, DType.UI32: torch.uint32, DType.UI64: torch.uint64, DType.F16: torch.float16,
-    DType.BF16: torch.bfloat16, DType.F32: torch.float32, DType.F64: torch.float64, DType.C64: torch.complex64, DType.C128: torch.complex128,
-    DType.F8E4M3FN: torch.float8_e4m3fn, DType.F8E5M2: torch.float8_e5m2,
+    DType.BF16: torch.bfloat16, DType.F32: torch.float32, DType.F64: torch.float64,
+    DType.C64: torch.complex64, DType.C128: torch.complex128, DType.F8E4M3FN: torch.float8_e4m3fn, DType.F8E5M2: torch.float8_e5m2,
 }  # fmt: skip
 _TYPES = {dtype.code: kind for dtype, kind in _TORCH.items()}
 

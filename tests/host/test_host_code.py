@@ -88,7 +88,9 @@ def test_common_kernels_are_vectorised(target: object, monkeypatch: pytest.Monke
     b = Builder("m")
     x, y = b.parameter(TensorType((64, 128), F32)), b.parameter(TensorType((64, 128), DType.BF16))
     e = b.exponential(b.add(x, b.convert(y, F32)))
-    module = b.build([b.divide(e, b.broadcast_in_dim(b.reduce(e, "add", (1,)), e.shape, (0,))), b.reduce(x, "add", (0,)), b.transpose(x, (1, 0))])
+    module = b.build(
+        [b.divide(e, b.broadcast_in_dim(b.reduce(e, "add", (1,)), e.shape, (0,))), b.reduce(x, "add", (0,)), b.transpose(x, (1, 0))]
+    )
     compile_image(module, target=target)  # type: ignore[arg-type]
     register = "zmm" if target.vector_bits == 512 else "ymm"  # type: ignore[attr-defined]
     for text in texts:

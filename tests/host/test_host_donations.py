@@ -18,7 +18,7 @@ F32 = DType.F32
 SQUARE = TensorType((6, 6), F32)
 
 
-def build(body, count: int = 1) -> Module:  # noqa: ANN001 - (builder, *parameters) → results
+def build(body, count: int = 1) -> Module:
     b = Builder("donation")
     results = body(b, *(b.parameter(SQUARE) for _ in range(count)))
     return b.build([results] if isinstance(results, Value) else results)
@@ -59,7 +59,7 @@ def test_elementwise_update_is_in_place() -> None:
         lambda b, x: b.pad(b.slice(x, (1, 0), (6, 6)), b.constant(0, F32), (0, 0), (1, 0)),
     ],
 )
-def test_old_contents_are_read_before_they_are_overwritten(body) -> None:  # noqa: ANN001 - as in build
+def test_old_contents_are_read_before_they_are_overwritten(body) -> None:
     agree(build(body), {0: 0}, parts=3)
 
 

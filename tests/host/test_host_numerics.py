@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from host_launch import AVX2, KernelFailure, run
+from host_launch import AVX2, KernelFailedError, run
 
 from torch_neuronx.compiler.hlo.builder import Builder
 from torch_neuronx.compiler.hlo.ir import Module
@@ -89,7 +89,7 @@ def test_index_outside_fails_the_launch_with_its_message() -> None:
         b = Builder("embedding")
         table, i = b.parameter(TensorType((5, 8), F32)), b.parameter(TensorType((2,), DType.I64))
         module = b.build([b.take(table, i, 0, fail="index out of range in self")])
-        with pytest.raises(KernelFailure, match="index out of range in self"):
+        with pytest.raises(KernelFailedError, match="index out of range in self"):
             run(module, [np.zeros((5, 8), np.float32), np.array(indices)])
 
 
@@ -100,7 +100,7 @@ def test_index_outside_fails_in_a_vectorised_loop_too() -> None:
     indices = np.arange(1000) % 5
     np.testing.assert_array_equal(run(module, [np.arange(5, dtype=np.float32), indices])[0], indices)
     indices[777] = 9
-    with pytest.raises(KernelFailure, match="index out of range"):
+    with pytest.raises(KernelFailedError, match="index out of range"):
         run(module, [np.zeros(5, np.float32), indices])
 
 

@@ -27,7 +27,7 @@ def programs(draw: Any) -> tuple[Module, Signature]:
     for _ in range(draw(st.integers(1, 12))):
         x = draw(st.sampled_from(values))
         values.append(draw(st.sampled_from(_STEPS))(draw, b, x, values))
-    results = draw(st.lists(st.sampled_from(values[len(layouts) :]), min_size=1, max_size=3)) + [values[-1]]
+    results = [*draw(st.lists(st.sampled_from(values[len(layouts) :]), min_size=1, max_size=3)), values[-1]]
     module = b.build(results)
     return module, Signature(tuple(layouts), tuple(Layout(contiguous_strides(r.shape)) for r in results))
 
@@ -113,7 +113,8 @@ def _take(draw: Any, b: Builder, x: Value, values: list[Value]) -> Value:
 
 
 _STEPS = [
-    _unary, _unary, _binary, _binary, _select, _reduce, _normalise, _broadcast, _transpose, _reshape, _slice, _pad, _reverse, _concatenate, _take,
+    _unary, _unary, _binary, _binary, _select, _reduce, _normalise, _broadcast, _transpose, _reshape, _slice, _pad, _reverse, _concatenate,
+    _take,
 ]  # fmt: skip
 
 

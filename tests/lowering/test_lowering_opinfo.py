@@ -10,7 +10,7 @@ from checked_ops import CheckLowerings
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 
-SAMPLES = 4
+SAMPLES = 3
 MAX_ELEMENTS = 1000
 # Sparse tensors have no strides, and jiterator runs on CUDA only.
 LEFT_OUT = ("sparse.", "jiterator_", "to_sparse")

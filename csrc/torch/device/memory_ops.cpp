@@ -5,7 +5,6 @@
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -33,10 +32,14 @@ c10::DeviceIndex checked_index(OptionalDtype, OptionalLayout layout, OptionalDev
 }
 
 // torch.use_deterministic_algorithms(True) promises that uninitialised memory has known contents.
+bool fills_new_memory() {
+  const auto& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
 at::Tensor known_contents(at::TensorBase base) {
   at::Tensor result(std::move(base));
-  const auto& context = at::globalContext();
-  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+  if (fills_new_memory()) [[unlikely]]
     at::native::fill_empty_deterministic_(result);
   return result;
 }
@@ -53,6 +56,31 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
   return known_contents(at::detail::empty_strided_generic(size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
+// Gives the tensor's storage the bytes that its sizes, strides and offset need, keeping its contents.
+void grow_storage(const at::Tensor& self) {
+  if (self.numel() == 0) return;
+  const auto needed = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
+  if (needed > self.storage().nbytes()) at::native::resize_bytes_nocuda(self.storage(), needed);
+}
+
+// Not at::native::resize_, which grows storages by a copy of the host that runs at once and reads device memory.
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  const auto old_bytes = self.storage().nbytes();
+  if (self.sizes() != size) {
+    impl->set_sizes_contiguous(size);
+    grow_storage(self);
+  }
+  if (memory_format) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve,
+                "resize_: memory format Preserve is not supported, as there is nothing to preserve");
+    impl->empty_tensor_restride(*memory_format);
+  }
+  if (fills_new_memory()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, static_cast<int64_t>(old_bytes));
+  return self;
+}
+
 at::Tensor& set_storage_with_sizes(at::Tensor& self, at::Storage source, int64_t storage_offset, at::IntArrayRef size,
                                    at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, storage_offset, size, stride);
@@ -63,9 +91,7 @@ at::Tensor& set_storage_with_sizes(at::Tensor& self, at::Storage source, int64_t
   } else {
     impl->set_sizes_contiguous(size);
   }
-  if (impl->numel() == 0) return self;
-  const auto needed = at::detail::computeStorageNbytes(impl->sizes(), impl->strides(), impl->itemsize(), storage_offset);
-  if (needed > self.storage().nbytes()) at::native::resize_bytes_nocuda(self.storage(), needed);
+  grow_storage(self);
   return self;
 }
 
@@ -87,7 +113,7 @@ void record_stream(at::Tensor& self, at::Stream stream) { device_allocator().rec
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
-  m.impl("resize_", at::native::resize_);
+  m.impl("resize_", resize);
   m.impl("set_.source_Storage", set_storage);
   m.impl("set_.source_Storage_storage_offset", set_storage_with_sizes);
   m.impl("set_.source_Tensor", at::native::set_tensor_);

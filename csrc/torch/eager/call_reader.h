@@ -14,8 +14,8 @@
 
 namespace neuron::torch_face {
 
-// Usage: one argument() per schema argument, in order, then finish(). Tensors and lists may come boxed or as they are; both give the same key.
-// Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
+// Usage: one argument() per schema argument, in order, then finish(). Tensors and lists may come boxed or as they are; both give the same
+// key. Throws PyTorch's errors for tensors on different devices and for writes into overlapping memory.
 class CallReader {
  public:
   explicit CallReader(Call& call);

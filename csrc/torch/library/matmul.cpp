@@ -6,6 +6,8 @@
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 #include "torch/library/tensors.h"
 
 namespace neuron::torch_face {
@@ -30,7 +32,35 @@ void compute_into(at::Tensor out, Compute compute) {
   out.copy_(result);
 }
 
+// Up to this many multiplications, preparing ATen's GEMM costs more than the product written out.
+constexpr std::int64_t kFewMultiplications = 512;
+
+bool is_small(const LibraryCall& call) {
+  const auto& out = call.tensors[0].sizes;
+  return out.size() == 2 && out[0] * out[1] * call.tensors[1].sizes[1] <= kFewMultiplications;
+}
+
+template <typename Element>
+void small_matmul(const LibraryCall& call) {
+  const LibraryTensor &out = call.tensors[0], &lhs = call.tensors[1], &rhs = call.tensors[2];
+  for (std::int64_t row = 0; row < out.sizes[0]; ++row) {
+    for (std::int64_t column = 0; column < out.sizes[1]; ++column) {
+      const auto* left = static_cast<const Element*>(lhs.data) + row * lhs.strides[0];
+      const auto* right = static_cast<const Element*>(rhs.data) + column * rhs.strides[1];
+      Element sum = 0;
+      for (std::int64_t k = 0; k < lhs.sizes[1]; ++k) sum += left[k * lhs.strides[1]] * right[k * rhs.strides[0]];
+      static_cast<Element*>(out.data)[row * out.strides[0] + column * out.strides[1]] = sum;
+    }
+  }
+}
+
+bool all_of_type(const LibraryCall& call, DType dtype) {
+  return std::ranges::all_of(call.tensors, [&](const LibraryTensor& tensor) { return tensor.dtype == dtype; });
+}
+
 void matmul(const LibraryCall& call) {
+  if (is_small(call) && all_of_type(call, DType::kFloat32)) return small_matmul<float>(call);
+  if (is_small(call) && all_of_type(call, DType::kFloat64)) return small_matmul<double>(call);
   const Arguments arguments(call);
   compute_into(arguments.tensor(0), [&](at::Tensor& out) {
     const at::Tensor lhs = of_type(arguments.tensor(1), out.scalar_type()), rhs = of_type(arguments.tensor(2), out.scalar_type());

@@ -1,6 +1,7 @@
 """The compiler's front door.
 
-The target, and LLVM with it, is imported by the first compilation: a process that finds all its programs in the disk cache never loads them.
+The target, and LLVM with it, is imported by the first compilation: a process that finds all its programs in the disk cache never loads
+them.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def _check_donations(where: str, module: Module, signature: Signature) -> None:
     for result, parameter in signature.donations.items():
         old, new = module.parameters[parameter], module.results[result]
         if old.type != new.type or signature.parameters[parameter] != signature.results[result]:
-            raise ValueError(f"{where}: result {result} ({new.type}) cannot have the buffer of parameter {parameter} ({old.type}) of another type or layout")
+            what = f"result {result} ({new.type}) cannot have the buffer of parameter {parameter} ({old.type})"
+            raise ValueError(f"{where}: {what}, which is of another type or layout")
     if len(set(signature.donations.values())) != len(signature.donations):
         raise ValueError(f"{where}: donations {dict(signature.donations)} give one parameter to two results")

@@ -1,7 +1,7 @@
 """Running results of reductions: identity, combination and final value.
 
-Sums of floating-point numbers are blocked: a block is summed in registers in the type of the elements (f32 for bf16 and f16), with as many partial sums as
-the vectoriser likes, and blocks are added up in f64. The error is that of summing one block, for any length.
+Sums of floating-point numbers are blocked: a block is summed in registers in the type of the elements (f32 for bf16 and f16), with as
+many partial sums as the vectoriser likes, and blocks are added up in f64. The error is that of summing one block, for any length.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Accumulator:
                 return text.define(f"or i1 {accumulated}, {element}")
             case "multiply" | "and", "i1":
                 return text.define(f"and i1 {accumulated}, {element}")
-            case ("add" | "multiply"), ("float" | "double"):
+            case (("add" | "multiply"), ("float" | "double")):
                 # Only the order of accumulation is free, not what is accumulated.
                 return text.define(f"f{_MNEMONIC[self.kind]} reassoc {self.block} {accumulated}, {element}")
-            case ("maximum" | "minimum"), _:
+            case (("maximum" | "minimum"), _):
                 return scalar_code.extremum(emitter, self.kind, self.dtype, accumulated, element)
             case _:
                 return text.define(f"{_MNEMONIC[self.kind]} {self.block} {accumulated}, {element}")

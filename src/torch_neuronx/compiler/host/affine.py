@@ -1,7 +1,8 @@
 """Index expressions: what an element's place is as a function of the loops of a kernel.
 
-A kernel has a list of loops with extents. An :class:`Affine` is ``offset + Σ coefficient[k] · loop k + Σ factor · term`` where the terms are run-time
-numbers (a gather's index). Layout operations only compose such forms, so that a chain of transposes, slices and broadcasts costs nothing at run time.
+A kernel has a list of loops with extents. An :class:`Affine` is ``offset + Σ coefficient[k] · loop k + Σ factor · term`` where the terms
+are run-time numbers (a gather's index). Layout operations only compose such forms, so that a chain of transposes, slices and broadcasts
+costs nothing at run time.
 """
 
 from __future__ import annotations
@@ -159,5 +160,3 @@ def _split_for(coefficients: list[int], divisor: int, extents: Extents) -> Excep
             if extents[loop] > inner and extents[loop] % inner == 0:
                 return SplitRequest(loop, inner)
     return NotAffineError()
-
-

@@ -1,7 +1,8 @@
 """Where every value of a program lives: inputs, outputs, scratch and constants.
 
-A result lives in its output buffer from the moment it is computed, a donated one in the parameter's, unless that would overwrite what is still to be
-read; then it is computed in scratch and copied at the end. Temporaries share one scratch block by the time in which they are alive.
+A result lives in its output buffer from the moment it is computed, a donated one in the parameter's, unless that would overwrite what is
+still to be read; then it is computed in scratch and copied at the end. Temporaries share one scratch block by the time in which they are
+alive.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class ConstantPool:
 def pack_scratch(lifetimes: Mapping[Value, tuple[int, int]], sizes: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
     """Offsets in one block for values that are alive from one step to another (both included), and the block's size.
 
-    Largest first, each at the lowest place that is free for all of its life: simple, and within a few percent of the best for these programs.
+    Largest first, each at the lowest place that is free for all of its life: simple, and within a few percent of the best for these
+    programs.
     """
     placed: list[tuple[int, int, Value]] = []
     offsets: dict[Value, int] = {}

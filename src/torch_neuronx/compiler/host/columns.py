@@ -1,7 +1,7 @@
 """Kernels that reduce across memory: per block of neighbouring columns, one or more passes over the reduced loops.
 
-The innermost loop runs over the columns of a block and is the vectorised one; running results are arrays of one element per column on the stack. The
-parallel range is the kept loops, with the columns cut into blocks.
+The innermost loop runs over the columns of a block and is the vectorised one; running results are arrays of one element per column on the
+stack. The parallel range is the kept loops, with the columns cut into blocks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from .cost import nest_cost
 from .expression_code import Counter, ExpressionCode
 from .expressions import Expression, State, walk
 from .kernel import BufferKey, Kernel, Nest, Store
+from .llvm_text import KernelText
 from .pointwise import Buffers, finish_kernel, inner_loop, row_loop, write_checks, write_stores
 from .schedule import Schedule
 from .stages import Stage, Variation, invariant_expressions, stages_of
 from .target import Target
-from .llvm_text import KernelText
 
 # Columns of one block: its accumulators stay in the first-level cache.
 BLOCK_WIDTH = 256
 
 
-def emit_columns(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target) -> Kernel:
+def emit_columns(
+    nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target
+) -> Kernel:
     """The kernel of a nest with reductions whose innermost loop is kept: the last of ``kept``."""
     text = KernelText(target)
     buffers = Buffers(text, key)
@@ -136,7 +138,9 @@ class _ColumnWriter:
     def _place(self, slot: str, type_: str) -> str:
         counter = self._code.counters[self._column]
         assert counter is not None, "columns are accessed inside of their loop"
-        return self._text.define(f"getelementptr {type_}, ptr {slot}, i64 {self._text.define(f'sub i64 {counter.register}, {self._begin}')}")
+        return self._text.define(
+            f"getelementptr {type_}, ptr {slot}, i64 {self._text.define(f'sub i64 {counter.register}, {self._begin}')}"
+        )
 
     def _get(self, slot: str, type_: str) -> str:
         loaded = self._text.define(f"load {_array_type(type_)}, ptr {self._place(slot, _array_type(type_))}")

@@ -1,7 +1,7 @@
 """Complex arithmetic as real expressions on the two parts.
 
-The formulas of the inverse functions are those of W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987): each takes its branch from the
-signs of square roots and keeps its precision near branch points.
+The formulas of the inverse functions are those of W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987): each takes its branch
+from the signs of square roots and keeps its precision near branch points.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def apply_complex(tracer: Tracer, op: str, operands: tuple[Expression, ...], dty
             (re, im), (other_re, other_im) = _parts(operands[1]), _parts(operands[2])
             condition = operands[0]
             part = re.dtype
-            return Complex(tracer.apply("select", (condition, re, other_re), part), tracer.apply("select", (condition, im, other_im), part), dtype)
+            return Complex(
+                tracer.apply("select", (condition, re, other_re), part), tracer.apply("select", (condition, im, other_im), part), dtype
+            )
         case "compare":
             return _compare(tracer, operands, attribute)
     numbers = [Number(*(Real(tracer, part) for part in _parts(operand))) for operand in operands]

@@ -1,13 +1,14 @@
 """dot_general as the matrix products that the library has: [M, K] × [K, N], or batches of them.
 
-Operands are brought into this form by a transpose and a reshape, which cost nothing where strides allow it: the library reads strided views.
-A bias that is added to a product which nothing else needs is handed to the library as well. The result keeps its shape; the library step writes it
-through a view of two or three dimensions.
+Operands are brought into this form by a transpose and a reshape, which cost nothing where strides allow it: the library reads strided
+views. A bias that is added to a product which nothing else needs is handed to the library as well. The result keeps its shape; the
+library step writes it through a view of two or three dimensions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -72,8 +73,9 @@ class _Rewriting:
     # Products
 
     def _biased_product(self, operation: Operation) -> tuple[Operation, Value] | None:
-        """The product and the bias that an addition adds, where the library should do both: nothing else uses the product, nothing is left to
-        fuse the addition with, and the bias is a broadcast."""
+        """The product and the bias that an addition adds, where the library should do both: nothing else uses the product, nothing is
+        left to fuse the addition with, and the bias is a broadcast.
+        """
         if operation.name != "add" or any(user.name not in ("dot_general", "return") for user in self._users.get(operation.result, [])):
             return None
         for product, bias in (operation.operands, operation.operands[::-1]):
@@ -106,7 +108,9 @@ def _size(x: Value, dims: tuple[int, ...]) -> int:
 
 
 def merged_strides(shape: Sequence[int], strides: Sequence[int], merged: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides of a reshape of a strided tensor without a copy, or None. Every dimension of ``merged`` must be a product of neighbours in ``shape``."""
+    """Strides of a reshape of a strided tensor without a copy, or None. Every dimension of ``merged`` must be a product of neighbours in
+    ``shape``.
+    """
     result: list[int] = []
     dims = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
     for size in merged:
@@ -115,7 +119,7 @@ def merged_strides(shape: Sequence[int], strides: Sequence[int], merged: Sequenc
             taken.append(dims.pop(0))
         if prod(extent for extent, _ in taken) != size:
             return None
-        if any(outer_stride != stride * extent for (_, outer_stride), (extent, stride) in zip(taken, taken[1:])):
+        if any(outer_stride != stride * extent for (_, outer_stride), (extent, stride) in pairwise(taken)):
             return None
         result.append(taken[-1][1] if taken else 1)
     return tuple(result)

@@ -16,7 +16,9 @@ LAUNCH_NANOSECONDS = 100
 # Time of one element in a vectorised f32 loop.
 _CHEAP = 0.05
 _DEAR = {
-    **dict.fromkeys(("exponential", "logistic", "tanh", "log", "log_plus_one", "exponential_minus_one", "erf", "sine", "cosine", "sinh", "cosh"), 0.5),
+    **dict.fromkeys(
+        ("exponential", "logistic", "tanh", "log", "log_plus_one", "exponential_minus_one", "erf", "sine", "cosine", "sinh", "cosh"), 0.5
+    ),
     **dict.fromkeys(("divide", "sqrt", "rsqrt", "cbrt"), 0.3),
     **dict.fromkeys(("power", "erfc", "erf_inv", "atan2", "asin", "acos", "atan", "asinh", "acosh", "atanh", "tan", "remainder"), 1.5),
     **dict.fromkeys(("lgamma", "digamma"), 4.0),

@@ -1,6 +1,7 @@
 """Expressions to instructions: each at the loop level in which it varies, each once.
 
-Numbers that depend on a tensor's shape or strides never appear in the text; they are parameters of the launch. Only which steps are 0 and 1 is.
+Numbers that depend on a tensor's shape or strides never appear in the text; they are parameters of the launch. Only which steps are 0 and
+1 is.
 """
 
 from __future__ import annotations
@@ -134,7 +135,9 @@ class ExpressionCode:
             return scalar_code.from_memory(self.text.emitter, expression.dtype, loaded), level
 
     def lanes(self, roots: Iterable[Expression], addresses: Iterable[Affine], loop: int) -> int:
-        """How many iterations of a loop of the schedule fill the vector registers; 0 (for LLVM to choose) if its memory is not contiguous."""
+        """How many iterations of a loop of the schedule fill the vector registers; 0 (for LLVM to choose) if its memory is not
+        contiguous.
+        """
         if not self.schedule.groups:
             return 0
         innermost = self.schedule.groups[loop][-1]
@@ -161,7 +164,9 @@ class ExpressionCode:
         for coefficient, counter in zip(self.schedule.coefficients(form), self.counters):
             if coefficient:
                 assert counter is not None, "an expression is needed outside of a loop that it depends on"
-                steps.append((counter.level, self._scaled(counter.register, coefficient, counter.level, unit_only=counter.level < self._deepest)))
+                steps.append(
+                    (counter.level, self._scaled(counter.register, coefficient, counter.level, unit_only=counter.level < self._deepest))
+                )
         for term, factor in form.terms:
             register, level = self.known[term]
             steps.append((level, self._scaled(register, factor, level, unit_only=False)))
@@ -180,7 +185,7 @@ class ExpressionCode:
 
     def _position(self, form: Affine) -> tuple[str, int]:
         total, level = (self.text.param(form.offset) if form.offset else "0"), 0
-        for level, step in self._steps(form):  # noqa: B007 - the last level is the sum's
+        for level, step in self._steps(form):
             with self.text.at(level):
                 total = self.text.define(f"add nsw i64 {total}, {step}")
         return total, level
@@ -192,7 +197,7 @@ class ExpressionCode:
         if form.offset:
             with self.text.at(0):
                 pointer = self.text.define(f"getelementptr {type_}, ptr {base}, i64 {self.text.param(form.offset)}")
-        for level, step in self._steps(form):  # noqa: B007 - the last level is the pointer's
+        for level, step in self._steps(form):
             with self.text.at(level):
                 pointer = self.text.define(f"getelementptr {type_}, ptr {pointer}, i64 {step}")
         return pointer, level

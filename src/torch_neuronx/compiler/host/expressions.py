@@ -1,7 +1,7 @@
 """What one element of a kernel's output is, as a graph of scalar expressions over the loops.
 
-Made by ``trace.py`` from HLO, turned into LLVM IR by ``scalar_code.py``. Nodes are compared by identity; the tracer makes one node per distinct
-expression, so that what is written twice is computed once.
+Made by ``trace.py`` from HLO, turned into LLVM IR by ``scalar_code.py``. Nodes are compared by identity; the tracer makes one node per
+distinct expression, so that what is written twice is computed once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Number = bool | int | float | complex
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """The element of a value in memory at ``address`` (elements from its first). Where ``guard`` is false: zero, and memory is not touched."""
+    """The element of a value in memory at ``address`` (elements from its first). Where ``guard`` is false: zero, and memory is not
+    touched.
+    """
 
     value: Value
     address: Affine
@@ -50,7 +52,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """The finished result of one of the kernel's own reductions, at the kernel's own outer index. ``part``: 1 for the imaginary part of a complex one."""
+    """The finished result of one of the kernel's own reductions, at the kernel's own outer index. ``part``: 1 for the imaginary part of a
+    complex one.
+    """
 
     value: Value
     dtype: DType
@@ -105,7 +109,9 @@ def children(expression: Expression) -> Iterator[Expression]:
 
 
 def walk(roots: Iterable[Expression], known: Container[Expression] = (), leaves: Container[Expression] = ()) -> list[Expression]:
-    """Every expression reachable from the roots, once, children first: without those in ``known``, and without what is below those in ``leaves``."""
+    """Every expression reachable from the roots, once, children first: without those in ``known``, and without what is below those in
+    ``leaves``.
+    """
     order: list[Expression] = []
     seen: set[Expression] = set()
     stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(list(roots))]

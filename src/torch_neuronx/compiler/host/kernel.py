@@ -80,7 +80,9 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Generated: LLVM text, and what one launch passes to it. ``buffers`` has one value per buffer; ``cost`` is nanoseconds of the whole range."""
+    """Generated: LLVM text, and what one launch passes to it. ``buffers`` has one value per buffer; ``cost`` is nanoseconds of the whole
+    range.
+    """
 
     text: str
     buffers: tuple[Value, ...]

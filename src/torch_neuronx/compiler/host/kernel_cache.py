@@ -1,14 +1,16 @@
 """LLVM text to machine code, each distinct text once per process.
 
-A kernel's text holds its structure only (extents and strides are run-time parameters), so a new shape of a known structure costs no compilation.
-This is one of the few places with process-wide state: the table of compiled kernels.
+A kernel's text holds its structure only (extents and strides are run-time parameters), so a new shape of a known structure costs no
+compilation. This is one of the few places with process-wide state: the table of compiled kernels.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 import llvmlite.binding as llvm
 
@@ -22,7 +24,9 @@ _lock = threading.Lock()
 
 
 def compile_kernel(text: str, target: Target) -> FlatCode:
-    """The code of the module ``text``, whose entry is the function ``kernel``. Thread-safe; simultaneous calls for one text compile it once."""
+    """The code of the module ``text``, whose entry is the function ``kernel``. Thread-safe; simultaneous calls for one text compile it
+    once.
+    """
     key = hashlib.sha256(f"{target.key}\n{text}".encode()).digest()
     with _lock:
         future = _kernels.get(key)
@@ -46,32 +50,34 @@ def compiled_kernel_count() -> int:
 
 def emit_assembly(text: str, target: Target) -> str:
     """The assembly of a kernel, for tests and for reading."""
-    module = _optimise(text, target)
-    assembly: str = target_machine(target).emit_assembly(module)
-    return assembly
+    with _optimised(text, target) as module:
+        assembly: str = target_machine(target).emit_assembly(module)
+        return assembly
 
 
 def _generate_code(text: str, target: Target) -> FlatCode:
-    module = _optimise(text, target)
-    # Loop strength reduction takes two thirds of the time of code generation and finds nothing in these loops, whose addresses are a base and a
-    # counter. It is switched off for this call only, as others in the process may use LLVM, too.
-    llvm.set_option("", "-disable-lsr=true")
-    try:
-        return flatten_object(target_machine(target).emit_object(module))
-    finally:
-        llvm.set_option("", "-disable-lsr=false")
+    with _optimised(text, target) as module:
+        # Loop strength reduction takes two thirds of the time of code generation and finds nothing in these loops, whose addresses are a
+        # base and a counter. It is switched off for this call only, as others in the process may use LLVM, too.
+        llvm.set_option("", "-disable-lsr=true")
+        try:
+            return flatten_object(target_machine(target).emit_object(module))
+        finally:
+            llvm.set_option("", "-disable-lsr=false")
 
 
-def _optimise(text: str, target: Target) -> llvm.ModuleRef:
-    """The parsed module after LLVM's standard pipeline with loop vectorisation; straight-line vectorisation has nothing to do in kernels."""
-    machine = target_machine(target)
-    module = llvm.parse_assembly(text, llvm.create_context())
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = True
-    options.loop_interleaving = True
-    options.loop_unrolling = False
-    options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
-    return module
+@contextmanager
+def _optimised(text: str, target: Target) -> Iterator[llvm.ModuleRef]:
+    """The parsed module after LLVM's standard pipeline with loop vectorisation; straight-line vectorisation has nothing to do in kernels.
+
+    Everything is closed in this order, and not left to the garbage collector: a module must not outlive its context.
+    """
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        with llvm.create_pipeline_tuning_options(speed_level=2) as options:
+            options.loop_vectorization = True
+            options.loop_interleaving = True
+            options.loop_unrolling = False
+            options.slp_vectorization = False
+            with llvm.create_pass_builder(target_machine(target), options) as builder, builder.getModulePassManager() as passes:
+                passes.run(module, builder)
+        yield module

@@ -3,10 +3,11 @@
 * composites without a library kernel: their decomposition
 * sorting and scanning of 8-bit floats: the same of f32
 * argreduce: two reductions, the extremum and the first index where it is
-* reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes only, and
-  so do the results.
+* reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes
+  only, and so do the results.
 * reductions of nothing: the identity
-* reshapes of buffers that are not contiguous: an operation between, whose result can be put into memory where no strides describe the reshape
+* reshapes of buffers that are not contiguous: an operation between, whose result can be put into memory where no strides
+  describe the reshape
 * convolutions with asymmetric padding or dilated input: a padded input
 """
 
@@ -150,4 +151,6 @@ def _convolution(b: Builder, operation: Operation, operands: tuple[Value, ...]) 
     low, high = ((*none, *(pair[side] for pair in padding)) for side in (0, 1))
     padded = b.pad(x, b.constant(0, x.dtype), low, high, (*none, *(step - 1 for step in dilation)))
     rank = len(padding)
-    return (b.convolution(padded, weight, attributes["strides"], [(0, 0)] * rank, [1] * rank, attributes["rhs_dilation"], attributes["groups"]),)
+    return (
+        b.convolution(padded, weight, attributes["strides"], [(0, 0)] * rank, [1] * rank, attributes["rhs_dilation"], attributes["groups"]),
+    )

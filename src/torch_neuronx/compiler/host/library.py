@@ -92,7 +92,15 @@ def _matmul(operation: Operation) -> Encoding:
 def _convolution(operation: Operation) -> Encoding:
     attributes, weight = operation.attributes, operation.operands[1]
     rank = weight.type.rank - 2
-    ints = (rank, *attributes["strides"], *(low for low, _ in attributes["padding"]), *attributes["rhs_dilation"], 0, *(0,) * rank, attributes["groups"])
+    ints = (
+        rank,
+        *attributes["strides"],
+        *(low for low, _ in attributes["padding"]),
+        *attributes["rhs_dilation"],
+        0,
+        *(0,) * rank,
+        attributes["groups"],
+    )
     return Encoding("convolution", ints, cost=_convolution_cost(operation.result.type.size, weight.shape), optional=1)
 
 

@@ -1,7 +1,8 @@
 """Writing one kernel's LLVM IR as text: nested loops whose bodies are filled level by level.
 
-Level 0 is the function's entry, every open loop is one more level. An instruction goes to the level that its operands vary in, and not deeper: what
-does not depend on a loop is outside of it by construction. A loop's text is inserted into its parent when it is closed. Loops run at least once.
+Level 0 is the function's entry, every open loop is one more level. An instruction goes to the level that its operands vary in, and not
+deeper: what does not depend on a loop is outside of it by construction. A loop's text is inserted into its parent when it is closed.
+Loops run at least once.
 
 Mutable scalars (accumulators, the status) are stack slots; LLVM's first pass turns them into registers.
 """
@@ -28,7 +29,7 @@ class Level:
 
 
 class KernelText:
-    """The text of a kernel under construction: its body function, the constants it needs from the launch, and the entry that passes them."""
+    """The text of a kernel under construction: its body, what it needs from the launch, and the entry that passes it."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -99,7 +100,9 @@ class KernelText:
 
     @contextmanager
     def loop(self, begin: str, end: str, step: str = "1", lanes: int = 0) -> Iterator[str]:
-        """A counting loop over [begin, end), which is not empty. Yields the counter. ``lanes``: the vectoriser need consider no other width."""
+        """A counting loop over [begin, end), which is not empty. Yields the counter. ``lanes``: the vectoriser need consider no other
+        width.
+        """
         counter, following = f"%{self.fresh('i')}", f"%{self.fresh('n')}"
         head, after = self.fresh("loop"), self.fresh("after")
         self.levels.append(Level(head))
@@ -160,7 +163,9 @@ class KernelText:
             self._start_block(self.fresh("dead"))
 
     def note_failure(self, condition: str, status: int) -> None:
-        """Makes the kernel return a status at its end where the condition held; the loop stays free of exits, so that it can be vectorised."""
+        """Makes the kernel return a status at its end where the condition held; the loop stays free of exits, so that it can be
+        vectorised.
+        """
         if self._status is None:
             self._status = self.slot("i32")
             with self.at(0):
@@ -189,12 +194,15 @@ class KernelText:
                 f"  %p{number} = load i64, ptr %p{number}.at",
             )
         ]
-        attributes = f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" "prefer-vector-width"="{target.vector_bits}" "no-builtins"'
+        # Without builtins LLVM makes no calls of memset and memcpy, which kernels do not have.
+        tuning = f'"prefer-vector-width"="{target.vector_bits}" "no-builtins"'
+        attributes = f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" {tuning}'
+        arguments = f"{pointers}ptr noalias readonly %params, ptr noalias readonly %scalars, i64 %begin, i64 %end"
         return "\n".join(
             [
                 f'target triple = "{target.triple}"',
                 *_once(self.emitter.declarations, definitions),
-                f"define internal i32 @body({pointers}ptr noalias readonly %params, ptr noalias readonly %scalars, i64 %begin, i64 %end) noinline #0 {{",
+                f"define internal i32 @body({arguments}) noinline #0 {{",
                 "entry:",
                 *self._allocas,
                 *params,

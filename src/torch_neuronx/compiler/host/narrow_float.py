@@ -1,7 +1,8 @@
 """The two 8-bit floating-point types in float registers: decoding, encoding and rounding, without branches.
 
-Both directions use the same trick: the magnitude's bits, shifted to where a float has its exponent and fraction, are a float that is too small by a power
-of two (the difference of the exponent biases). One multiplication by that power is exact, and turns subnormal numbers into normal ones.
+Both directions use the same trick: the magnitude's bits, shifted to where a float has its exponent and fraction, are a float that is too
+small by a power of two (the difference of the exponent biases). One multiplication by that power is exact, and turns subnormal numbers
+into normal ones.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from .emitter import Emitter
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """``largest`` is the largest finite value; beyond is infinity, or the largest value itself in a type without. ``nan``: the magnitude's code."""
+    """``largest`` is the largest finite value; beyond is infinity, or the largest value itself in a type without. ``nan``: the
+    magnitude's code.
+    """
 
     fraction_bits: int
     bias: int

@@ -18,7 +18,9 @@ _MIN_COLUMNS = 8
 
 
 def emit_nest(nest: Nest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
-    """The kernel of a nest. ``key`` tells which values share memory; ``messages`` are the program's failure texts, extended by the nest's."""
+    """The kernel of a nest. ``key`` tells which values share memory; ``messages`` are the program's failure texts, extended by the
+    nest's.
+    """
     if not nest.reductions:
         return _emit_elements(nest, key, messages, target)
     full = _full_forms(nest)

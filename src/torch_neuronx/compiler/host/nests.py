@@ -1,7 +1,8 @@
 """From a set of HLO values that one kernel shall compute to its loop nest, or the answer that they do not fit into one.
 
-All members share the loops. A *full* member has one element per iteration of all loops; when there are reductions, a *row* member has one element per
-iteration of the kept loops. A member is computed at one index only, its canonical one: the row-major position in the space of its loops.
+All members share the loops. A *full* member has one element per iteration of all loops; when there are reductions, a *row* member has one
+element per iteration of the kept loops. A member is computed at one index only, its canonical one: the row-major position in the space of
+its loops.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def space_of(value: Value) -> Space:
 def trace_nest(
     space: Space, members: Sequence[Value], stored: Collection[Value], strides_of: StridesOf, scalar_slots: Mapping[Value, int]
 ) -> Nest | None:
-    """The nest that computes ``members`` (in an order where uses follow definitions) and writes those in ``stored``; None if they do not fit.
+    """The nest that computes ``members`` (in an order where uses follow definitions) and writes those in ``stored``; None if they do not
+    fit.
 
     ``strides_of`` knows the stored members, too. MustRealise passes through for other values.
     """
@@ -85,7 +87,9 @@ def trace_nest(
             return None
 
 
-def _trace(space: Space, members: Sequence[Value], stored: Collection[Value], strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> Nest:
+def _trace(
+    space: Space, members: Sequence[Value], stored: Collection[Value], strides_of: StridesOf, scalar_slots: Mapping[Value, int]
+) -> Nest:
     canonical = {member: _canonical_index(member, space) for member in members}
     inside = frozenset(members)
     tracer = Tracer(space.extents, lambda value: None if value in inside else strides_of(value), scalar_slots, canonical)
@@ -124,9 +128,7 @@ def trace_copy(result: Value, source: Value, strides_of: StridesOf, scalar_slots
     return _piece(result, source, strides, 0, strides_of, scalar_slots)
 
 
-def _piece(
-    result: Value, operand: Value, strides: Strides, offset: int, strides_of: StridesOf, scalar_slots: Mapping[Value, int]
-) -> Nest:
+def _piece(result: Value, operand: Value, strides: Strides, offset: int, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> Nest:
     """A nest that writes ``operand`` into ``result``, ``offset`` elements from its first."""
     space = space_of_elements(operand)
     while True:

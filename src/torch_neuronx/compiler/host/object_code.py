@@ -1,8 +1,8 @@
 """Flat position-independent bytes from the ELF relocatable that LLVM emits.
 
-All sections that a kernel needs at run time (code and read-only data) are laid out one after the other, and the references between them, which
-are all relative to the instruction pointer, are resolved. The result can be copied to any 64-byte aligned executable address and called.
-Nothing outside of it is reachable; a reference to anything else is an error that names the symbol.
+All sections that a kernel needs at run time (code and read-only data) are laid out one after the other, and the references between them,
+which are all relative to the instruction pointer, are resolved. The result can be copied to any 64-byte aligned executable address and
+called. Nothing outside of it is reachable; a reference to anything else is an error that names the symbol.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ def _apply_relocations(code: bytearray, image: bytes, table: _Section, places: d
         if symbol.section == _SHN_UNDEF or symbol.section not in places:
             raise UnresolvedSymbolError(f"generated code refers to {symbol.name!r}, which is not part of it")
         if kind not in _RELATIVE:
-            raise ValueError(f"relocation type {kind} against {symbol.name!r}: only references relative to the instruction pointer are allowed")
+            raise ValueError(
+                f"relocation type {kind} against {symbol.name!r}: only references relative to the instruction pointer are allowed"
+            )
         place = base + offset
         struct.pack_into(_RELATIVE[kind], code, place, places[symbol.section] + symbol.value + addend - place)

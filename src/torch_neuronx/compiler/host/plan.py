@@ -87,7 +87,9 @@ class _Planner:
             writer = next((n for n, region in enumerate(divided.regions) if value in region.members), None)
             if writer is None or self._homes.result_of(value) != result:
                 continue
-            if any(old in region.loads() for region in divided.regions[writer + 1 :]) or not overwrites_safely(divided.regions[writer], old, value):
+            if any(old in region.loads() for region in divided.regions[writer + 1 :]) or not overwrites_safely(
+                divided.regions[writer], old, value
+            ):
                 hazards.add(value)
         return hazards
 
@@ -151,7 +153,11 @@ class _Planner:
 
     def _place_temporaries(self, tasks: Sequence[Task]) -> int:
         written = dict.fromkeys(value for task in tasks for value in task.writes)
-        temporaries = [value for value in written if self._copies.get(value, -1) is None or (value not in self._copies and self._homes.result_of(value) is None)]
+        temporaries = [
+            value
+            for value in written
+            if self._copies.get(value, -1) is None or (value not in self._copies and self._homes.result_of(value) is None)
+        ]
         alive = lifetimes(((task.reads, task.writes) for task in tasks), temporaries)
         self._offsets, size = pack_scratch(alive, {value: self._homes.bytes_of(value) for value in alive})
         return size

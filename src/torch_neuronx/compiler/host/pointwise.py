@@ -1,7 +1,7 @@
 """Kernels without reductions: every element of the outputs by itself.
 
-With one loop after collapsing, that loop is the parallel range. With more, the range runs over rows: all outer loops together, whose counters are
-taken apart once per task and then stepped like an odometer; the innermost loop is left whole for the vectoriser.
+With one loop after collapsing, that loop is the parallel range. With more, the range runs over rows: all outer loops together, whose
+counters are taken apart once per task and then stepped like an odometer; the innermost loop is left whole for the vectoriser.
 """
 
 from __future__ import annotations

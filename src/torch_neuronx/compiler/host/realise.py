@@ -1,8 +1,8 @@
 """Which values of a module are put into memory, before regions join; what is not is recomputed inside of its users.
 
-In memory are: results, results and operands of operations that are no loop nests (an operand may be a strided view of something in memory), results
-of reductions and concatenations, array constants, values that an index computation cannot look through, and values with several users unless
-recomputing them is as cheap as loading them. Regions that join later may remove a value from memory again.
+In memory are: results, results and operands of operations that are no loop nests (an operand may be a strided view of something in
+memory), results of reductions and concatenations, array constants, values that an index computation cannot look through, and values with
+several users unless recomputing them is as cheap as loading them. Regions that join later may remove a value from memory again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_generated(operation: Operation) -> bool:
 
 
 def trace_by_itself(value: Value, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> tuple[list[Nest], ScatterNest | None]:
-    """The loops that compute one value in memory from others: nests, and after them the updates of a scatter. MustRealise passes through."""
+    """The loops that compute one value from others in memory: nests, and then the updates of a scatter. MustRealise passes through."""
     operation = value.producer
     assert operation is not None, "parameters are not computed"
     match operation.name:
@@ -128,7 +128,13 @@ class _Choice:
         dims = operation.attributes["dims"]
         varying = [dim for dim, extent in zip(dims, operand.shape) if extent > 1]
         repeated = [dim for dim, extent in enumerate(operation.result.shape) if extent > 1 and dim not in varying]
-        if varying and repeated and min(repeated) < max(varying) and self.strides_of(operand) is None and self._effort_of(operand).expensive:
+        if (
+            varying
+            and repeated
+            and min(repeated) < max(varying)
+            and self.strides_of(operand) is None
+            and self._effort_of(operand).expensive
+        ):
             self.realised.add(operand)
 
     def _effort_of(self, value: Value) -> _Recomputation:
@@ -141,7 +147,10 @@ class _Choice:
     def trace(self) -> Traces:
         """Traces every value that loops compute, adding to the values in memory what cannot be computed inside of its users."""
         computed = [
-            result for operation in self._module.operations if operation.name != "constant" and is_generated(operation) for result in operation.results
+            result
+            for operation in self._module.operations
+            if operation.name != "constant" and is_generated(operation)
+            for result in operation.results
         ]
         while True:
             before = len(self.realised)

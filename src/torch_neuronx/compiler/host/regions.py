@@ -1,7 +1,7 @@
 """Which values are computed together: a module cut into regions, in execution order.
 
-At first every value in memory (see ``realise.py``) has a region of its own. Then regions join, as long as one loop nest can compute them: consumers
-join their producers, and readers of the same memory join each other. What only its own region needs never reaches memory.
+At first every value in memory (see ``realise.py``) has a region of its own. Then regions join, as long as one loop nest can compute them:
+consumers join their producers, and readers of the same memory join each other. What only its own region needs never reaches memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ SMALL_SIZE = 32 * 1024
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Values computed by one loop nest; or the results of one operation that is something else (``operation``): a concatenation, a scatter, or
-    a step of the library.
+    """Values computed by one loop nest; or the results of one operation that is something else (``operation``): a concatenation, a
+    scatter, or a step of the library.
     """
 
     number: int
     members: list[Value]
     reads: set[Value] = field(default_factory=set)
     operation: Operation | None = None
+    # How many different elements one iteration loads.
+    load_count: int = 0
     # Bit k: region k runs before this one.
     ancestors: int = 0
     # What is generated in the end: the nests in order, with the stores of what others need, and a scatter's updates after them.
@@ -108,7 +110,7 @@ class _Joining:
 
     def _add_nest(self, number: int, value: Value) -> None:
         (nest,) = self._traces[value][0]
-        region = Region(number, [value], {load.value for load in nest.loads()})
+        region = Region(number, [value], {load.value for load in nest.loads()}, load_count=len(nest.loads()))
         self._insert(region)
         for candidate in self._candidates(region):
             joined = self._join(candidate, region)
@@ -145,11 +147,19 @@ class _Joining:
         nest = trace_nest(Region(first.number, members).space, members, members, self.strides_of, self._slots)
         if nest is None or not _runs_well(nest):
             return None
+        produces = not first.reads.isdisjoint(second.members) or not second.reads.isdisjoint(first.members)
+        if not produces and len(nest.loads()) == first.load_count + second.load_count:
+            # They read the same memory in different orders.
+            return None
         self._replace(first, second, members)
+        first.load_count = len(nest.loads())
         return first
 
     def _may_join(self, first: Region, second: Region) -> bool:
-        if len(first.members) + len(second.members) > MAX_MEMBERS or len((first.reads | second.reads) - {*first.members, *second.members}) > MAX_STREAMS:
+        if (
+            len(first.members) + len(second.members) > MAX_MEMBERS
+            or len((first.reads | second.reads) - {*first.members, *second.members}) > MAX_STREAMS
+        ):
             return False
         sizes = {first.space.size, second.space.size}
         reduced = [region.space for region in (first, second) if any(region.space.reduced)]
@@ -162,7 +172,9 @@ class _Joining:
         if not end.ancestors >> start.number & 1:
             return False
         return any(
-            end.ancestors >> number & 1 and region.ancestors >> start.number & 1 for number, region in self._regions.items() if number != start.number
+            end.ancestors >> number & 1 and region.ancestors >> start.number & 1
+            for number, region in self._regions.items()
+            if number != start.number
         )
 
     def _replace(self, first: Region, second: Region, members: list[Value]) -> None:
@@ -212,12 +224,10 @@ class _Joining:
         done = 0
         waiting = dict(sorted(self._regions.items()))
         while waiting:
-            for number, region in waiting.items():
-                if not region.ancestors & ~done:
-                    break
-            del waiting[number]
-            done |= 1 << number
-            yield region
+            ready = next(region for region in waiting.values() if not region.ancestors & ~done)
+            del waiting[ready.number]
+            done |= 1 << ready.number
+            yield ready
 
 
 def _runs_well(nest: Nest) -> bool:

@@ -1,8 +1,8 @@
 """Kernels that reduce along memory: per row of the kept loops, one or more passes over the reduced loops.
 
-The rows are the parallel range. Within a row each pass runs over the reduced loops with the innermost one vectorised; finished reductions are
-registers that later passes and the stores of the row use. What an earlier pass computed at some expense (softmax's exponentials) is kept in a
-scratch row on the stack, as far as rows fit there.
+The rows are the parallel range. Within a row each pass runs over the reduced loops with the innermost one vectorised; finished reductions
+are registers that later passes and the stores of the row use. What an earlier pass computed at some expense (softmax's exponentials) is
+kept in a scratch row on the stack, as far as rows fit there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ from .target import Target
 _SCRATCH_SIZES = (1024, 4096, 16384)
 
 
-def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target) -> Kernel:
-    """The kernel of a nest with reductions whose innermost loop is reduced. ``kept`` and ``reduced`` are the loops of the schedule, outermost first."""
+def emit_rows(
+    nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target
+) -> Kernel:
+    """The kernel of a nest with reductions whose innermost loop is reduced. ``kept`` and ``reduced`` are the loops of the schedule,
+    outermost first.
+    """
     text = KernelText(target)
     buffers = Buffers(text, key)
     states: dict[tuple[Value, int], tuple[str, int]] = {}
@@ -44,7 +48,14 @@ def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequ
 class _RowWriter:
     """Writes the body of one row."""
 
-    def __init__(self, code: ExpressionCode, nest: Nest, reduced: Sequence[int], states: dict[tuple[Value, int], tuple[str, int]], messages: list[str]) -> None:
+    def __init__(
+        self,
+        code: ExpressionCode,
+        nest: Nest,
+        reduced: Sequence[int],
+        states: dict[tuple[Value, int], tuple[str, int]],
+        messages: list[str],
+    ) -> None:
         self._code = code
         self._text = code.text
         self._nest = nest
@@ -68,7 +79,9 @@ class _RowWriter:
         self._code.kept.clear()
         self._states.clear()
 
-    def _worth_keeping(self, stage: Stage, later: list[Expression], scratch: dict[Expression, str], varies: Variation) -> dict[Expression, str]:
+    def _worth_keeping(
+        self, stage: Stage, later: list[Expression], scratch: dict[Expression, str], varies: Variation
+    ) -> dict[Expression, str]:
         """New scratch rows for what this pass computes and a later one needs."""
         size = next((size for size in _SCRATCH_SIZES if self._row_size <= size), None)
         if size is None or not later:

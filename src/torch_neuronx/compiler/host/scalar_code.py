@@ -1,7 +1,8 @@
 """The LLVM IR of one elementwise HLO operation on registers.
 
-Registers hold i1 for booleans and float for bf16 and f16, whose values are always exactly representable in the narrow type: every operation that
-can leave it rounds at once, so that results do not depend on what is fused with what. In memory booleans are bytes and bf16 is its 16 bits.
+Registers hold i1 for booleans and float for bf16 and f16, whose values are always exactly representable in the narrow type: every
+operation that can leave it rounds at once, so that results do not depend on what is fused with what. In memory booleans are bytes and
+bf16 is its 16 bits.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def round_register(emit: Emitter, dtype: DType, register: str) -> str:
     """A float register rounded to nearest even in a narrower type; others as they are."""
     match dtype:
         case DType.BF16:
-            # Adding half of the last kept place, minus one if that place is even, carries exactly when rounding up is right. A nan keeps its top bits.
+            # Adding half of the last kept place, minus one if that place is even, carries exactly when rounding up is right. A nan keeps
+            # its top bits.
             bits = emit.define(f"bitcast float {register} to i32")
             last = emit.define(f"and i32 {emit.define(f'lshr i32 {bits}, 16')}, 1")
             rounded = emit.define(f"add i32 {emit.define(f'add i32 {bits}, 32767')}, {last}")
@@ -232,7 +234,9 @@ def _float_remainder(emit: Emitter, type_: str, operands: list[str]) -> str:
 
 
 def _safe_divisor(emit: Emitter, node: Apply, type_: str, operands: list[str]) -> tuple[str, str]:
-    """Whether the divisor is zero, and a divisor that cannot trap: 1 for zero, and for -1 under the lowest number (whose quotient then wraps)."""
+    """Whether the divisor is zero, and a divisor that cannot trap: 1 for zero, and for -1 under the lowest number (whose quotient then
+    wraps).
+    """
     lhs, rhs = operands
     by_zero = emit.define(f"icmp eq {type_} {rhs}, 0")
     unsafe = by_zero
@@ -319,10 +323,16 @@ def convert(emit: Emitter, source: DType, dtype: DType, x: str) -> str:
     """A register of one type as another: floats truncate toward zero, out of range they are what the CPU's conversion instructions give."""
     from_type, to_type = register_type(source), register_type(dtype)
     if to_type == "i1":
-        return x if from_type == "i1" else emit.define(f"fcmp une {from_type} {x}, 0.0" if _is_float(from_type) else f"icmp ne {from_type} {x}, 0")
+        return (
+            x
+            if from_type == "i1"
+            else emit.define(f"fcmp une {from_type} {x}, 0.0" if _is_float(from_type) else f"icmp ne {from_type} {x}, 0")
+        )
     match _is_float(from_type), _is_float(to_type):
         case True, True:
-            wide = x if from_type == to_type else emit.define(f"{'fpext' if to_type == 'double' else 'fptrunc'} {from_type} {x} to {to_type}")
+            wide = (
+                x if from_type == to_type else emit.define(f"{'fpext' if to_type == 'double' else 'fptrunc'} {from_type} {x} to {to_type}")
+            )
             return wide if source is dtype else round_register(emit, dtype, wide)
         case False, True:
             op = "sitofp" if source.kind == "i" else "uitofp"
@@ -336,8 +346,9 @@ def convert(emit: Emitter, source: DType, dtype: DType, x: str) -> str:
 
 
 def _truncate(emit: Emitter, from_type: str, dtype: DType, x: str) -> str:
-    """Float to integer as C compilers do on x86: through i32, or i64 where that is needed; narrower types take the low bits. Freezing makes the
-    value of an out-of-range conversion one definite number."""
+    """Float to integer as C compilers do on x86: through i32, or i64 where that is needed; narrower types take the low bits. Freezing
+    makes the value of an out-of-range conversion one definite number.
+    """
     to_type = register_type(dtype)
     if dtype is DType.UI64:
         return emit.define(f"freeze i64 {emit.define(f'fptoui {from_type} {x} to i64')}")
@@ -353,8 +364,32 @@ def _bitcast_convert(emit: Emitter, node: Apply, type_: str, operands: list[str]
     return from_memory(emit, dtype, cast)
 
 
-_MATH = """exponential exponential_minus_one log log_plus_one logistic tanh sine cosine tan cbrt erf erfc erf_inv lgamma digamma asin acos atan
-    sinh cosh asinh acosh atanh atan2""".split()
+_MATH = [
+    "exponential",
+    "exponential_minus_one",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "tanh",
+    "sine",
+    "cosine",
+    "tan",
+    "cbrt",
+    "erf",
+    "erfc",
+    "erf_inv",
+    "lgamma",
+    "digamma",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "atan2",
+]
 
 _RULES: dict[str, Rule] = {
     **{name: _math(name) for name in _MATH},

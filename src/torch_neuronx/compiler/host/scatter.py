@@ -1,8 +1,9 @@
-"""Scatter: updates combined into elements whose place is known at run time only, in row-major order of the updates, so that results are definite.
+"""Scatter: updates combined into elements whose place is known at run time only, in row-major order of the updates, so that results are
+definite.
 
-A loop over the updates may be shared between threads if it alone decides one coordinate of the place: different iterations then write different
-elements. That holds for a window along a dimension that is not indexed (the columns of an embedding's gradient) and for an index that is an iota
-(the planes of a pooling gradient). The other loops run in order within each task.
+A loop over the updates may be shared between threads if it alone decides one coordinate of the place: different iterations then write
+different elements. That holds for a window along a dimension that is not indexed (the columns of an embedding's gradient) and for an
+index that is an iota (the planes of a pooling gradient). The other loops run in order within each task.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def trace_scatter(operation: Operation, strides_of: StridesOf, scalar_slots: Map
 def _trace(operation: Operation, extents: Extents, strides_of: StridesOf, scalar_slots: Mapping[Value, int]) -> ScatterNest:
     updates, attributes = operation.operands[2], operation.attributes
     if updates.dtype.is_complex and attributes["kind"] not in ("set", "add"):
-        raise UnsupportedError(f"scatter {attributes['kind']} of {updates.dtype}: the host target combines complex numbers by set and add only")
+        raise UnsupportedError(
+            f"scatter {attributes['kind']} of {updates.dtype}: the host target combines complex numbers by set and add only"
+        )
     tracer = Tracer(extents, strides_of, scalar_slots)
     here = delinearise(linear_form(extents), updates.shape, extents)
     index, inside = _places(tracer, operation, here)
@@ -142,7 +145,8 @@ def emit_scatter(nest: ScatterNest, key: BufferKey, messages: list[str], target:
 
 def _decides_a_coordinate(nest: ScatterNest, loop: int) -> bool:
     return any(
-        not position.terms and [k for k, coefficient in enumerate(position.coefficients) if coefficient] == [loop] for position in nest.index
+        not position.terms and [k for k, coefficient in enumerate(position.coefficients) if coefficient] == [loop]
+        for position in nest.index
     )
 
 
@@ -152,7 +156,9 @@ def _block_bounds(text: KernelText, block: str, width: int) -> tuple[str, str]:
 
 
 def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, block: tuple[str, str] | None, messages: list[str]) -> None:
-    """The updates of one position of the serial loops: as a loop over the block's columns, inside of the bounds test where that is the same for all."""
+    """The updates of one position of the serial loops: as a loop over the block's columns, inside of the bounds test where that is the
+    same for all.
+    """
     by_column = column is not None and nest.inside is not None and _varies(nest.inside, code.schedule.groups[column][0])
     with ExitStack() as opened:
         if not by_column:

@@ -1,7 +1,7 @@
 """The order and number of a kernel's loops.
 
-Loops are put in the order in which memory is written (or, for reductions, read), loops of one iteration are dropped, and neighbours that every
-access walks as one are collapsed: a contiguous elementwise operation of any rank becomes one loop.
+Loops are put in the order in which memory is written (or, for reductions, read), loops of one iteration are dropped, and neighbours that
+every access walks as one are collapsed: a contiguous elementwise operation of any rank becomes one loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from .affine import Affine, Extents
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``groups[k]`` are the original loops that loop k of the kernel runs through, outermost first; ``extents[k]`` their number of iterations."""
+    """``groups[k]`` are the original loops that loop k of the kernel runs through, outermost first; ``extents[k]`` their number of
+    iterations.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     extents: Extents
@@ -46,6 +48,8 @@ def schedule_loops(order: Sequence[int], extents: Extents, forms: Iterable[Affin
 
 
 def memory_order(loops: Sequence[int], address: Affine, others: Iterable[Affine] = ()) -> list[int]:
-    """``loops`` from the largest to the smallest step of ``address``; those that it does not depend on by the steps of the others, outermost."""
+    """``loops`` from the largest to the smallest step of ``address``; those that it does not depend on by the steps of the others,
+    outermost.
+    """
     weight = {loop: sum(abs(form.coefficients[loop]) for form in others) for loop in loops}
     return sorted(loops, key=lambda loop: (address.coefficients[loop] == 0, abs(address.coefficients[loop]), weight[loop]), reverse=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# C's fmod, exactly. The magnitude of the dividend is reduced by the largest t = divisor · 2^(52 k) below it, then by the next smaller one, down to the
-# divisor itself. Each quotient is below 2^53 and so an integer that fma subtracts without rounding; it may be one too large, and is corrected then.
+# C's fmod, exactly. The magnitude of the dividend is reduced by the largest t = divisor · 2^(52 k) below it, then by the next smaller
+# one, down to the divisor itself. Each quotient is below 2^53 and so an integer that fma subtracts without rounding; it may be one too
+# large, and is corrected then.
 FLOAT_REMAINDER = """define internal double @float_remainder(double %x, double %y) noinline nounwind memory(none) {
 entry:
   %a = call double @llvm.fabs.f64(double %x)
@@ -50,7 +51,8 @@ FLOAT_REMAINDER_INTRINSICS = (
     "declare double @llvm.copysign.f64(double, double)",
 )
 
-# Square and multiply modulo 2^64. A negative exponent gives 0, or ±1 for a base of ±1; comparing "ult 0" never holds, for unsigned exponents.
+# Square and multiply modulo 2^64. A negative exponent gives 0, or ±1 for a base of ±1; comparing "ult 0" never holds, for unsigned
+# exponents.
 INTEGER_POWER = """define internal i64 @NAME(i64 %base, i64 %exponent) noinline nounwind memory(none) {
 entry:
   %negative = icmp @NEGATIVE i64 %exponent, 0

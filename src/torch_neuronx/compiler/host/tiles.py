@@ -1,7 +1,7 @@
 """Elementwise kernels with operands that are contiguous along another loop than the result: transposed reads.
 
-The two loops are cut into tiles. Per tile, each transposed operand is first copied into a small array on the stack in the result's order, in square
-blocks that are transposed in vector registers; then the tile is computed with contiguous loads only.
+The two loops are cut into tiles. Per tile, each transposed operand is first copied into a small array on the stack in the result's order,
+in square blocks that are transposed in vector registers; then the tile is computed with contiguous loads only.
 """
 
 from __future__ import annotations
@@ -118,8 +118,12 @@ class _Staging:
         """The array's element for a place in the tile's loops."""
         with self._text.at(row.level):
             within = self._text.define(f"sub i64 {row.register}, {self._bounds[0][0]}")
-            start = self._text.define(f"getelementptr {self._type}, ptr {self._array}, i64 {self._text.define(f'mul i64 {within}, {_TILE}')}")
-        return self._text.define(f"getelementptr {self._type}, ptr {start}, i64 {self._text.define(f'sub i64 {column}, {self._bounds[1][0]}')}")
+            start = self._text.define(
+                f"getelementptr {self._type}, ptr {self._array}, i64 {self._text.define(f'mul i64 {within}, {_TILE}')}"
+            )
+        return self._text.define(
+            f"getelementptr {self._type}, ptr {start}, i64 {self._text.define(f'sub i64 {column}, {self._bounds[1][0]}')}"
+        )
 
     def _whole(self, begin: str, end: str) -> str:
         length = self._text.define(f"and i64 {self._text.define(f'sub i64 {end}, {begin}')}, {-self._block}")

@@ -1,7 +1,8 @@
 """From HLO values to scalar expressions: the element of a value at an index, by recursion through the operations that make it.
 
-Layout operations only change the index. Values in memory (parameters, results of other kernels) become loads. Whatever a kernel may not compute by
-itself, a reduction over other loops or a reshape that is no affine function of them, is reported by an exception that names the value.
+Layout operations only change the index. Values in memory (parameters, results of other kernels) become loads. Whatever a kernel may not
+compute by itself, a reduction over other loops or a reshape that is no affine function of them, is reported by an exception that names
+the value.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class NotFusible(Exception):  # noqa: N818 - an answer, not an error
 class Tracer:
     """Traces values over the loops of one kernel.
 
-    ``strides_of`` gives the element strides of every value in memory and None for the others. ``members`` are the values that the kernel computes
-    itself, with the only index at which it does. ``scalar_slots``: slot of each scalar parameter.
+    ``strides_of`` gives the element strides of every value in memory and None for the others. ``members`` are the values that the kernel
+    computes itself, with the only index at which it does. ``scalar_slots``: slot of each scalar parameter.
     """
 
     extents: Extents
@@ -376,10 +377,69 @@ _RULES: dict[str, Rule] = {
 }
 
 ELEMENTWISE = frozenset(
-    """abs negate sign floor ceil round_nearest_even round_nearest_afz exponential exponential_minus_one log log_plus_one logistic tanh sine cosine
-    tan sqrt rsqrt cbrt not popcnt count_leading_zeros is_finite is_nan is_inf real imag erf erfc erf_inv lgamma digamma asin acos atan sinh cosh
-    asinh acosh atanh convert bitcast_convert add subtract multiply divide remainder power atan2 maximum minimum and or xor shift_left
-    shift_right_arithmetic shift_right_logical complex compare select clamp""".split()
+    [
+        "abs",
+        "negate",
+        "sign",
+        "floor",
+        "ceil",
+        "round_nearest_even",
+        "round_nearest_afz",
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "sine",
+        "cosine",
+        "tan",
+        "sqrt",
+        "rsqrt",
+        "cbrt",
+        "not",
+        "popcnt",
+        "count_leading_zeros",
+        "is_finite",
+        "is_nan",
+        "is_inf",
+        "real",
+        "imag",
+        "erf",
+        "erfc",
+        "erf_inv",
+        "lgamma",
+        "digamma",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "convert",
+        "bitcast_convert",
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "remainder",
+        "power",
+        "atan2",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "complex",
+        "compare",
+        "select",
+        "clamp",
+    ]
 )
 
 # Operations that a kernel can compute at any index by itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..hlo.ir import Value
 from .affine import Affine, NotAffineError, SplitRequest, linear_form, split_loops
@@ -40,7 +41,9 @@ def view_of(value: Value, strides_of: StridesOf) -> View | None:
         break
     if not isinstance(element, Load) or element.guard is not None or element.address.terms:
         return None
-    strides = tuple(_stride([loop for loop, of in enumerate(dims) if of == dim], element.address, extents) for dim in range(value.type.rank))
+    strides = tuple(
+        _stride([loop for loop, of in enumerate(dims) if of == dim], element.address, extents) for dim in range(value.type.rank)
+    )
     if any(stride is None or stride < 0 for stride in strides):
         return None
     return View(element.value, element.address.offset, value.shape, tuple(stride or 0 for stride in strides))
@@ -51,7 +54,7 @@ def _stride(loops: list[int], address: Affine, extents: tuple[int, ...]) -> int 
     loops = [loop for loop in loops if extents[loop] > 1]
     if not loops:
         return 0
-    for outer, inner in zip(loops, loops[1:]):
+    for outer, inner in pairwise(loops):
         if address.coefficients[outer] != address.coefficients[inner] * extents[inner]:
             return None
     return address.coefficients[loops[-1]]
