@@ -200,6 +200,7 @@ def test_everything_works_with_device_memory_unreadable_for_the_host():
         assert torch.equal(d.to("neuron:1")[:, ::2].cpu(), x[:, ::2])
         d.untyped_storage().resize_(4096)
         assert torch.equal(d.cpu(), x)
+        assert d.resize_(1000)[:12].cpu().tolist() == x.flatten().tolist()
         print("ok")
     """
     assert output_of(code, {"TORCH_NEURONX_PROTECT_MEMORY": "1"}) == "ok\n"

@@ -28,10 +28,12 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("batch", [(), (3,)], ids=["plain", "batched"])
-def test_matmul_takes_any_strides(dtype: torch.dtype, batch: tuple[int, ...]) -> None:
-    for lhs in layouts(4, 5, dtype, batch).values():
-        for rhs in layouts(5, 6, dtype, batch).values():
-            for out in layouts(4, 6, dtype, batch).values():
+@pytest.mark.parametrize("shape", [(4, 5, 6), (12, 13, 14), (1, 9, 1)], ids=["small", "large", "dot"])
+def test_matmul_takes_any_strides(dtype: torch.dtype, batch: tuple[int, ...], shape: tuple[int, int, int]) -> None:
+    rows, inner, columns = shape
+    for lhs in layouts(rows, inner, dtype, batch).values():
+        for rhs in layouts(inner, columns, dtype, batch).values():
+            for out in layouts(rows, columns, dtype, batch).values():
                 _C._run_library("matmul", [out, lhs, rhs])
                 assert_close(out, wide(lhs) @ wide(rhs))
 

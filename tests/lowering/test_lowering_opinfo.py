@@ -69,3 +69,22 @@ def test_bool(info: OpInfo) -> None:
 @pytest.mark.parametrize("info", cases(torch.complex64))
 def test_complex64(info: OpInfo) -> None:
     check(info, torch.complex64)
+
+
+# Computed in float32 and rounded once, as PyTorch does for these.
+BFLOAT16 = [
+    *("add", "sub", "mul", "div.no_rounding_mode", "exp", "log", "sqrt", "tanh", "sigmoid", "erf", "abs", "maximum", "where", "lerp"),
+    *("sum", "mean", "amax", "var", "cumsum", "cat", "index_select", "gather", "clamp", "addcmul", "logsumexp"),
+    *("nn.functional.gelu", "nn.functional.silu", "nn.functional.relu", "nn.functional.softplus"),
+]
+
+
+@pytest.mark.parametrize("name", BFLOAT16)
+def test_bfloat16(name: str) -> None:
+    (info,) = [info for info in op_db if name_of(info) == name]
+    mode = CheckLowerings(rtol=0.016, atol=0.016)
+    for sample in itertools.islice(info.sample_inputs("cpu", torch.bfloat16), SAMPLES):
+        with mode:
+            info(sample.input, *sample.args, **sample.kwargs)
+    assert not mode.failures, "\n".join(mode.failures[:3])
+    assert mode.checked

@@ -34,7 +34,8 @@ void MemoryHistory::record(MemoryAction action, int device, const void* pointer,
   if (!enabled()) return;
   // Outside the lock: gathering waits for the GIL, whose holder may be waiting for the lock.
   std::shared_ptr<c10::GatheredContext> frames;
-  if (with_stacks_.load(std::memory_order_relaxed)) frames = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
+  if (with_stacks_.load(std::memory_order_relaxed))
+    frames = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
   MemoryEvent event{action, device, reinterpret_cast<std::uintptr_t>(pointer), bytes, stream, now_microseconds(), std::move(frames)};
   // Destroyed after the lock is released, as dropping frames may take the GIL.
   MemoryEvent freed{}, dropped{};

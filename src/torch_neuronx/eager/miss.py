@@ -156,7 +156,7 @@ def _failure(what: str, error: Exception) -> Exception:
     """What is raised when an op with a lowering cannot be compiled; a NotImplementedError lets it fall back."""
     if envvars.FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS.get():
         return CompileError(f"{what} has a lowering but failed to compile: {error}")
-    log.warning("%s has a lowering but failed to compile and falls back to the CPU", what, exc_info=error)
+    log.info("%s has a lowering but failed to compile and falls back to the CPU", what, exc_info=error)
     warnings.warn(f"{what} failed to compile and falls back to the CPU: {error}", UserWarning, stacklevel=2)
     return NotImplementedError(f"it failed to compile: {error}")
 

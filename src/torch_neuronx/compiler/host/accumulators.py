@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..hlo.types import DType
 from . import scalar_code
 from .kernel import Reduction
-from .llvm_text import KernelText
+from .llvm_text import SHORT, KernelText
 from .nests import identity_of
 
 # Elements of one block along a row. Vectorised, each of 64 partial sums adds up 32 of them.
@@ -79,7 +79,9 @@ class Accumulator:
 _MNEMONIC = {"add": "add", "multiply": "mul", "and": "and", "or": "or"}
 
 
-def accumulator_of(reduction: Reduction) -> Accumulator:
+def accumulator_of(reduction: Reduction, length: int) -> Accumulator:
+    """The accumulator for ``length`` elements: so few that they fit into one block of either kind are summed as they are."""
     dtype = reduction.expression.dtype
     type_ = scalar_code.register_type(dtype)
-    return Accumulator(reduction.kind, dtype, type_, "double" if reduction.kind == "add" and type_ == "float" else type_)
+    blocked = reduction.kind == "add" and type_ == "float" and length > SHORT
+    return Accumulator(reduction.kind, dtype, type_, "double" if blocked else type_)

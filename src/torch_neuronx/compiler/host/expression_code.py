@@ -7,15 +7,15 @@ Numbers that depend on a tensor's shape or strides never appear in the text; the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from ..hlo.types import DType
 from . import scalar_code
 from .affine import Affine
 from .expressions import Apply, Complex, Expression, Literal, Load, Position, ScalarArgument, State, form_of, walk
-from .kernel import Store
+from .kernel import Program, Store
 from .llvm_text import KernelText
 from .schedule import Schedule
 
@@ -32,21 +32,31 @@ class Counter:
     level: int
 
 
-@dataclass(slots=True)
-class ExpressionCode:
-    """Writes expressions into ``text``. ``counters`` has one entry per loop of the schedule while that loop is open, else None.
+# The register of a finished reduction (or of its part, if complex) and its level.
+StateOf = Callable[[tuple[Value, int]], tuple[str, int]]
 
-    ``pointer_of`` gives the base pointer of a value in memory, ``state_of`` the register of a finished reduction and its level.
+
+def no_state(state: tuple[Value, int]) -> tuple[str, int]:
+    """For kernels whose expressions contain no finished reduction."""
+    raise AssertionError(f"{state[0].type}: a kernel without reductions has no states")
+
+
+class ExpressionCode:
+    """A kernel's text, and the expressions written into it so far.
+
+    ``counters`` has one entry per loop of the schedule while that loop is open, else None. ``kept`` are expressions that an earlier loop
+    has put into a scratch array, and how to read them back.
     """
 
-    text: KernelText
-    schedule: Schedule
-    counters: list[Counter | None]
-    pointer_of: Callable[[Value], str]
-    state_of: Callable[[tuple[Value, int]], tuple[str, int]]
-    known: dict[Expression, tuple[str, int]] = field(default_factory=dict)
-    # Expressions that were kept in a scratch array by an earlier loop, and how to read them back.
-    kept: dict[Expression, Callable[[], tuple[str, int]]] = field(default_factory=dict)
+    def __init__(self, schedule: Schedule, program: Program, state_of: StateOf = no_state) -> None:
+        self.schedule = schedule
+        self.program = program
+        self.text = KernelText(program.target)
+        self.counters: list[Counter | None] = [None] * len(schedule.groups)
+        self.kept: dict[Expression, Callable[[], tuple[str, int]]] = {}
+        self.known: dict[Expression, tuple[str, int]] = {}
+        self.buffers: dict[Hashable, tuple[str, Value]] = {}
+        self._state_of = state_of
 
     def emit(self, root: Expression) -> str:
         """The register with the value of ``root``."""
@@ -66,7 +76,7 @@ class ExpressionCode:
 
     def pointer(self, value: Value, address: Affine, dtype: DType) -> str:
         """The pointer to an element; ``address`` counts elements of ``dtype``."""
-        return self._pointer(self.pointer_of(value), dtype, address)[0]
+        return self._pointer(self._base(value), dtype, address)[0]
 
     def load(self, value: Value, address: Affine, dtype: DType) -> str:
         """Reads an element at the innermost open level, as it is now."""
@@ -88,7 +98,7 @@ class ExpressionCode:
             case ScalarArgument():
                 return self.text.scalar(expression.slot, scalar_code.register_type(expression.dtype)), 0
             case State():
-                return self.state_of((expression.value, expression.part))
+                return self._state_of((expression.value, expression.part))
             case Position():
                 return self._position(expression.index)
             case Load():
@@ -122,7 +132,7 @@ class ExpressionCode:
             return scalar_code.apply(self.text.emitter, expression, registers), level
 
     def _load(self, expression: Load) -> tuple[str, int]:
-        pointer, level = self._pointer(self.pointer_of(expression.value), expression.dtype, expression.address)
+        pointer, level = self._pointer(self._base(expression.value), expression.dtype, expression.address)
         type_ = scalar_code.memory_type(expression.dtype)
         if expression.guard is None:
             with self.text.at(level):
@@ -152,11 +162,18 @@ class ExpressionCode:
                 return 0
             if not isinstance(expression, Position) or (form is not None and form.coefficients[innermost]):
                 widest = max(widest, scalar_code.register_bits(expression.dtype))
-        if any(form.terms or form.coefficients[innermost] not in (0, 1) for form in forms):
+        if any(form.terms or form.coefficients[innermost] not in (0, 1, -1) for form in forms):
             return 0
         return self.text.target.vector_bits // max(widest, 8)
 
     # Affine forms
+
+    def _base(self, value: Value) -> str:
+        """The pointer to the memory that a value is in."""
+        place = self.program.place(value)
+        if place not in self.buffers:
+            self.buffers[place] = (self.text.buffer(), value)
+        return self.buffers[place][0]
 
     def _steps(self, form: Affine) -> list[tuple[int, str]]:
         """The summands of a form that are not constant, each with its level, outermost first."""
@@ -177,9 +194,12 @@ class ExpressionCode:
         return max((counter.level for counter in self.counters if counter is not None), default=0)
 
     def _scaled(self, register: str, factor: int, level: int, unit_only: bool) -> str:
-        """register · factor. A step of 1 is structure in the innermost loop, where the vectoriser has to see it."""
+        """register · factor. A step of 1 or -1 is structure in the innermost loop, where the vectoriser has to see it."""
         if factor == 1 and not unit_only:
             return register
+        if factor == -1 and not unit_only:
+            with self.text.at(level):
+                return self.text.define(f"sub nsw i64 0, {register}")
         with self.text.at(level):
             return self.text.define(f"mul nsw i64 {register}, {self.text.param(factor)}")
 

@@ -8,9 +8,24 @@ from dataclasses import dataclass
 from ..hlo.ir import Value
 from .affine import Affine, Extents
 from .expressions import Check, Complex, Expression, Load, form_of, walk
+from .target import Target
 
-# Two values with the same key are in the same memory.
-BufferKey = Callable[[Value], Hashable]
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the kernels of one program share: where values are (equal places are the same memory), the texts of failures, which kernels
+    extend, and the machine.
+    """
+
+    place: Callable[[Value], Hashable]
+    messages: list[str]
+    target: Target
+
+    def status(self, message: str) -> int:
+        """The kernel status that stands for a failure."""
+        if message not in self.messages:
+            self.messages.append(message)
+        return self.messages.index(message) + 1
 
 
 @dataclass(frozen=True, slots=True)

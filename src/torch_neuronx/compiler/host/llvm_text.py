@@ -16,6 +16,12 @@ from dataclasses import dataclass, field
 from .emitter import Emitter
 from .target import Target
 
+# Innermost loops up to this many iterations have their extent in the code.
+SHORT = 64
+# For loops that are not to be vectorised, as if a vector had one element.
+SCALAR = 1
+# Loops up to this many iterations are unrolled; no vector has two elements, so that number is free to say it.
+_UNROLLED, _UNROLL = 8, 2
 PARAMETERS = "ptr %buffers, ptr %params, ptr %scalars, i64 %begin, i64 %end"
 
 
@@ -75,6 +81,12 @@ class KernelText:
 
     # What the launch gives
 
+    def extent(self, value: int) -> str:
+        """The number of iterations of an innermost loop. A small one is part of the code: without the vectoriser's tests and remainders,
+        rows of a few elements take a fraction of the time.
+        """
+        return str(value) if value <= SHORT else self.param(value)
+
     def param(self, value: int) -> str:
         """A number that is passed at each launch; loaded in the entry."""
         self.params.append(value)
@@ -102,6 +114,8 @@ class KernelText:
     def loop(self, begin: str, end: str, step: str = "1", lanes: int = 0) -> Iterator[str]:
         """A counting loop over [begin, end), which is not empty. Yields the counter. ``lanes``: the vectoriser need consider no other
         width.
+
+        A very short loop of a known number of iterations is unrolled.
         """
         counter, following = f"%{self.fresh('i')}", f"%{self.fresh('n')}"
         head, after = self.fresh("loop"), self.fresh("after")
@@ -116,7 +130,7 @@ class KernelText:
             *(phi.replace("@before", f"%{parent.label}").replace("@latch", f"%{body.label}") for phi in body.phis),
             *body.lines,
             f"  {following} = add nuw nsw i64 {counter}, {step}",
-            f"  {self._more(following, end, head, after)}{self._hint(lanes)}",
+            f"  {self._more(following, end, head, after)}{self._hint(lanes, begin, end)}",
             f"{after}:",
         ]
         parent.label = after
@@ -125,7 +139,10 @@ class KernelText:
         condition = f"%{self.fresh('c')}"
         return f"{condition} = icmp slt i64 {counter}, {end}\n  br i1 {condition}, label %{head}, label %{after}"
 
-    def _hint(self, lanes: int) -> str:
+    def _hint(self, lanes: int, begin: str, end: str) -> str:
+        if begin == "0" and end.isdigit():
+            # LLVM sees the number of iterations and knows best, if only it unrolls what is too short for a vector.
+            lanes = _UNROLL if int(end) <= _UNROLLED else 0
         if not lanes:
             return ""
         self._hints.add(lanes)
@@ -229,8 +246,14 @@ class KernelText:
 
 
 def _hint_metadata(lanes: int) -> list[str]:
-    """Metadata node number ``lanes``, for all loops of that width."""
-    return [f"!{lanes} = distinct !{{!{lanes}, !{100 + lanes}}}", f'!{100 + lanes} = !{{!"llvm.loop.vectorize.width", i32 {lanes}}}']
+    """Metadata node number ``lanes``, for all loops of that width (or that are to be unrolled)."""
+    if lanes == _UNROLL:
+        properties = ['!"llvm.loop.unroll.full"']
+    else:
+        properties = [f'!"llvm.loop.vectorize.width", i32 {lanes}'] + ['!"llvm.loop.interleave.count", i32 1'] * (lanes == SCALAR)
+    numbers = range(100 * lanes, 100 * lanes + len(properties))
+    node = f"!{lanes} = distinct !{{!{lanes}, {', '.join(f'!{number}' for number in numbers)}}}"
+    return [node, *(f"!{number} = !{{{text}}}" for number, text in zip(numbers, properties))]
 
 
 def _once(declarations: dict[str, None], definitions: str) -> list[str]:

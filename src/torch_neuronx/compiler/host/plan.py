@@ -13,7 +13,7 @@ from .buffers import ConstantPool, Homes, extent_bytes, lifetimes, pack_scratch
 from .cost import TASK_NANOSECONDS, grain
 from .expressions import Load
 from .hazards import overwrites_safely
-from .kernel import Kernel, Nest, stores_of
+from .kernel import Kernel, Nest, Program, stores_of
 from .kernel_cache import ENTRY, compile_kernel
 from .library import accepts_result, library_step
 from .nest_code import emit_nest
@@ -43,12 +43,11 @@ class _Planner:
     def __init__(self, module: Module, signature: Signature, target: Target) -> None:
         self._module = module
         self._signature = signature
-        self._target = target
         self._slots = {parameter: slot for slot, parameter in enumerate(p for p in module.parameters if p.is_scalar)}
         self._inputs = {parameter: number for number, parameter in enumerate(p for p in module.parameters if not p.is_scalar)}
         self._homes = Homes(module, signature)
         self._constants = ConstantPool()
-        self._messages: list[str] = []
+        self._program = Program(self._place, [], target)
         # Stand-ins for what copies write: of a result, or (None) a temporary.
         self._copies: dict[Value, int | None] = {}
         self._offsets: dict[Value, int] = {}
@@ -178,7 +177,7 @@ class _Planner:
     # Steps
 
     def _generate(self, tasks: Sequence[Task], divided: Partition, scratch_bytes: int) -> ExecutableImage:
-        code = _CodeBlock(self._target)
+        code = _CodeBlock(self._program.target)
         steps: list[Step] = []
         work, parallel = 0.0, False
         for task in tasks:
@@ -200,13 +199,13 @@ class _Planner:
         return ExecutableImage(
             name=self._module.name, signature=self._signature.text, input_bytes=inputs, output_bytes=outputs, donations=donations,
             scalar_count=len(self._slots), scratch_bytes=scratch_bytes, work=round(work), parallel=parallel, steps=tuple(steps),
-            constants=bytes(self._constants.data), code=bytes(code.data), messages=tuple(self._messages),
+            constants=bytes(self._constants.data), code=bytes(code.data), messages=tuple(self._program.messages),
         )  # fmt: skip
 
     def _kernel(self, nest: Nest | ScatterNest) -> Kernel:
         if isinstance(nest, ScatterNest):
-            return emit_scatter(nest, self._place, self._messages, self._target)
-        return emit_nest(nest, self._place, self._messages, self._target)
+            return emit_scatter(nest, self._program)
+        return emit_nest(nest, self._program)
 
     def _kernel_step(self, kernel: Kernel, entry: int, task: Task) -> KernelStep:
         buffers = tuple(self._place(value) for value in kernel.buffers)

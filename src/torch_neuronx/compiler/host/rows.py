@@ -18,51 +18,39 @@ from .accumulators import ROW_BLOCK, Accumulator, accumulator_of
 from .cost import nest_cost
 from .expression_code import ExpressionCode
 from .expressions import Expression, walk
-from .kernel import BufferKey, Kernel, Nest, Reduction
+from .kernel import Kernel, Nest, Program, Reduction
 from .llvm_text import KernelText
-from .pointwise import Buffers, finish_kernel, inner_loop, rows, write_checks, write_stores
+from .loops import finish_kernel, inner_loop, rows, write_checks, write_stores
 from .schedule import Schedule
 from .stages import Stage, Variation, shared_expressions, stages_of
-from .target import Target
 
 # Elements that a scratch row may have: one of these sizes is reserved on the stack.
 _SCRATCH_SIZES = (1024, 4096, 16384)
 
 
-def emit_rows(
-    nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], key: BufferKey, messages: list[str], target: Target
-) -> Kernel:
+def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], program: Program) -> Kernel:
     """The kernel of a nest with reductions whose innermost loop is reduced. ``kept`` and ``reduced`` are the loops of the schedule,
     outermost first.
     """
-    text = KernelText(target)
-    buffers = Buffers(text, key)
     states: dict[tuple[Value, int], tuple[str, int]] = {}
-    code = ExpressionCode(text, schedule, [None] * len(schedule.groups), buffers.pointer, states.__getitem__)
-    writer = _RowWriter(code, nest, reduced, states, messages)
+    code = ExpressionCode(schedule, program, states.__getitem__)
+    writer = _RowWriter(code, nest, reduced, states)
     with rows(code, kept):
         writer.write()
-    return finish_kernel(text, buffers, prod(schedule.extents[loop] for loop in kept), nest_cost(nest))
+    return finish_kernel(code, prod(schedule.extents[loop] for loop in kept), nest_cost(nest))
 
 
 class _RowWriter:
     """Writes the body of one row."""
 
-    def __init__(
-        self,
-        code: ExpressionCode,
-        nest: Nest,
-        reduced: Sequence[int],
-        states: dict[tuple[Value, int], tuple[str, int]],
-        messages: list[str],
-    ) -> None:
+    def __init__(self, code: ExpressionCode, nest: Nest, reduced: Sequence[int], states: dict[tuple[Value, int], tuple[str, int]]) -> None:
         self._code = code
         self._text = code.text
         self._nest = nest
         self._reduced = reduced
         self._states = states
-        self._messages = messages
-        self._extents = [code.text.param(code.schedule.extents[loop]) for loop in reduced]
+        extents = [code.schedule.extents[loop] for loop in reduced]
+        self._extents = [*(code.text.param(extent) for extent in extents[:-1]), *(code.text.extent(extent) for extent in extents[-1:])]
         self._row_size = prod(code.schedule.extents[loop] for loop in reduced)
 
     def write(self) -> None:
@@ -91,11 +79,11 @@ class _RowWriter:
 
     def _write_stage(self, stage: Stage, keep: dict[Expression, str], is_first: bool) -> None:
         text, code = self._text, self._code
-        accumulators = [(reduction, accumulator_of(reduction)) for reduction in stage.reductions]
+        accumulators = [(reduction, accumulator_of(reduction, self._row_size)) for reduction in stage.reductions]
         totals = [_start(text, accumulator, accumulator.total) for _, accumulator in accumulators]
         with self._outer_loops(), self._blocks(accumulators, totals, self._lanes(stage)) as slots:
             if is_first:
-                write_checks(code, self._nest.checks, self._messages)
+                write_checks(code, self._nest.checks)
             for expression, slot in keep.items():
                 self._write_scratch(expression, slot)
             for (reduction, accumulator), slot in zip(accumulators, slots):

@@ -20,13 +20,12 @@ from .affine import Extents, Index, SplitRequest, constant, delinearise, linear_
 from .cost import LAUNCH_NANOSECONDS, element_cost
 from .expression_code import ExpressionCode
 from .expressions import Check, Expression, Load, form_of, walk
-from .kernel import BufferKey, Kernel, Store, stores_of
+from .kernel import Kernel, Program, Store, stores_of
 from .llvm_text import KernelText
+from .loops import finish_kernel, inner_loop, row_loop, write_checks
 from .nests import StridesOf, space_of_elements
-from .pointwise import Buffers, finish_kernel, inner_loop, no_state, row_loop, write_checks
 from .scalar_code import UnsupportedError
 from .schedule import Schedule
-from .target import Target
 from .trace import Tracer, flatten
 
 # Neighbouring columns that one task updates together.
@@ -118,7 +117,7 @@ def _places(tracer: Tracer, operation: Operation, here: Index) -> tuple[Index, E
     return tuple(index), inside
 
 
-def emit_scatter(nest: ScatterNest, key: BufferKey, messages: list[str], target: Target) -> Kernel:
+def emit_scatter(nest: ScatterNest, program: Program) -> Kernel:
     """The kernel of a scatter's updates."""
     loops = [loop for loop, extent in enumerate(nest.extents) if extent > 1]
     schedule = Schedule(tuple((loop,) for loop in loops), tuple(nest.extents[loop] for loop in loops))
@@ -127,9 +126,8 @@ def emit_scatter(nest: ScatterNest, key: BufferKey, messages: list[str], target:
     outer = [k for k in shared if k != column]
     # One index after the other, whole windows: duplicates meet in the order of the indices.
     inner = sorted((k for k in range(len(loops)) if k not in shared), key=lambda k: (loops[k] in nest.window_loops, k))
-    text = KernelText(target)
-    buffers = Buffers(text, key)
-    code = ExpressionCode(text, schedule, [None] * len(loops), buffers.pointer, no_state)
+    code = ExpressionCode(schedule, program)
+    text = code.text
     blocks = 1 if column is None else -(-schedule.extents[column] // _BLOCK_WIDTH)
     extents = [*(schedule.extents[k] for k in outer), blocks]
     with row_loop(text, extents) as counters, ExitStack() as opened:
@@ -138,9 +136,9 @@ def emit_scatter(nest: ScatterNest, key: BufferKey, messages: list[str], target:
         block = None if column is None else _block_bounds(text, counters[-1].register, schedule.extents[column])
         for k in inner:
             opened.enter_context(inner_loop(code, k, "0", text.param(schedule.extents[k])))
-        _write_updates(code, nest, column, block, messages)
+        _write_updates(code, nest, column, block)
     cost = prod(nest.extents) * (element_cost(nest.roots(), 2 * nest.value.dtype.itemsize) + 1.0) + LAUNCH_NANOSECONDS
-    return finish_kernel(text, buffers, prod(extents), cost)
+    return finish_kernel(code, prod(extents), cost)
 
 
 def _decides_a_coordinate(nest: ScatterNest, loop: int) -> bool:
@@ -155,19 +153,19 @@ def _block_bounds(text: KernelText, block: str, width: int) -> tuple[str, str]:
     return begin, text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {begin}, {_BLOCK_WIDTH}"), text.param(width))
 
 
-def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, block: tuple[str, str] | None, messages: list[str]) -> None:
+def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, block: tuple[str, str] | None) -> None:
     """The updates of one position of the serial loops: as a loop over the block's columns, inside of the bounds test where that is the
     same for all.
     """
     by_column = column is not None and nest.inside is not None and _varies(nest.inside, code.schedule.groups[column][0])
     with ExitStack() as opened:
         if not by_column:
-            opened.enter_context(_where_inside(code, nest, messages))
+            opened.enter_context(_where_inside(code, nest))
         if column is not None:
             assert block is not None
             opened.enter_context(inner_loop(code, column, *block))
         if by_column:
-            opened.enter_context(_where_inside(code, nest, messages))
+            opened.enter_context(_where_inside(code, nest))
         for update, register in [(update, code.emit(update.expression)) for update in nest.updates]:
             dtype = update.expression.dtype
             if nest.kind != "set":
@@ -178,8 +176,8 @@ def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, 
 
 
 @contextmanager
-def _where_inside(code: ExpressionCode, nest: ScatterNest, messages: list[str]) -> Iterator[None]:
-    write_checks(code, nest.checks, messages)
+def _where_inside(code: ExpressionCode, nest: ScatterNest) -> Iterator[None]:
+    write_checks(code, nest.checks)
     for term in nest.terms():
         code.emit(term)
     if nest.inside is None:

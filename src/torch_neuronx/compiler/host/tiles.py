@@ -15,14 +15,15 @@ from . import scalar_code
 from .cost import nest_cost
 from .expression_code import Counter, ExpressionCode
 from .expressions import Load
-from .kernel import BufferKey, Kernel, Nest
-from .llvm_text import KernelText
-from .pointwise import Buffers, finish_kernel, inner_loop, no_state, row_loop, write_checks, write_stores
+from .kernel import Kernel, Nest, Program
+from .llvm_text import SCALAR, KernelText
+from .loops import finish_kernel, inner_loop, row_loop, write_checks, write_stores
 from .schedule import Schedule
-from .target import Target
 
 # Iterations of each of the two loops in a tile: 16 KiB of f32.
 _TILE = 64
+# Largest block: larger ones are no faster, and take LLVM longer.
+_BLOCK = 8
 # Loops shorter than this are not worth a tile.
 _MIN_EXTENT = 8
 
@@ -42,7 +43,7 @@ def find_transposition(nest: Nest, schedule: Schedule) -> Transposition | None:
     found: dict[int, list[Load]] = {}
     for load in nest.loads():
         steps = schedule.coefficients(load.address)
-        if load.guard is None and not load.address.terms and steps[-1] not in (0, 1):
+        if load.guard is None and not load.address.terms and steps[-1] not in (0, 1, -1):
             for loop, step in enumerate(steps[:-1]):
                 if step == 1 and schedule.extents[loop] >= _MIN_EXTENT:
                     found.setdefault(loop, []).append(load)
@@ -52,11 +53,10 @@ def find_transposition(nest: Nest, schedule: Schedule) -> Transposition | None:
     return Transposition(loop, tuple(found[loop]))
 
 
-def emit_tiles(nest: Nest, schedule: Schedule, transposition: Transposition, key: BufferKey, messages: list[str], target: Target) -> Kernel:
+def emit_tiles(nest: Nest, schedule: Schedule, transposition: Transposition, program: Program) -> Kernel:
     """The kernel of a nest with transposed reads. The parallel range is the other loops and the tiles."""
-    text = KernelText(target)
-    buffers = Buffers(text, key)
-    code = ExpressionCode(text, schedule, [None] * len(schedule.extents), buffers.pointer, no_state)
+    code = ExpressionCode(schedule, program)
+    text = code.text
     across, along = transposition.loop, len(schedule.extents) - 1
     outer = [loop for loop in range(along) if loop != across]
     tiles = [-(-schedule.extents[loop] // _TILE) for loop in (across, along)]
@@ -70,11 +70,11 @@ def emit_tiles(nest: Nest, schedule: Schedule, transposition: Transposition, key
             _Staging(code, load, across, along, bounds).write()
         lanes = code.lanes(nest.roots(), [store.address for store in nest.stores], along)
         with inner_loop(code, across, *bounds[0]), inner_loop(code, along, *bounds[1], lanes):
-            write_checks(code, nest.checks, messages)
+            write_checks(code, nest.checks)
             write_stores(code, nest.stores)
         code.kept.clear()
         code.close(text.depth)
-    return finish_kernel(text, buffers, prod(extents), nest_cost(nest))
+    return finish_kernel(code, prod(extents), nest_cost(nest))
 
 
 def _bounds(text: KernelText, tile: Counter, size: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ class _Staging:
         self._along = along
         self._bounds = bounds
         self._type = scalar_code.memory_type(load.dtype)
-        self._block = min(16, code.text.target.vector_bits // (8 * load.dtype.itemsize))
+        self._block = min(_BLOCK, code.text.target.vector_bits // (8 * load.dtype.itemsize))
         self._array = code.text.slot(self._type, _TILE * _TILE)
 
     def write(self) -> None:
@@ -139,7 +139,7 @@ class _Staging:
     def _elements(self, first: str, last: str, left: str, right: str) -> None:
         """Column by column, as the operand lies in memory."""
         text, code = self._text, self._code
-        with inner_loop(code, self._along, left, right), inner_loop(code, self._across, first, last):
+        with inner_loop(code, self._along, left, right), inner_loop(code, self._across, first, last, SCALAR):
             row, column = code.counters[self._across], code.counters[self._along]
             assert row is not None and column is not None
             pointer = code.pointer(self._load.value, self._load.address, self._load.dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from ..hlo.ir import Value
 from .context import LoweringBuilder
 from .registry import lowering
@@ -16,6 +18,12 @@ def clone(b: LoweringBuilder, x: Value, memory_format: Any = None) -> Value:
 
 @lowering("aten::_to_copy", exact=True)
 def to_copy(b: LoweringBuilder, x: Value, *options: Any) -> Value:
+    return b.cast(x, b.output.dtype)
+
+
+@lowering("prims::convert_element_type", exact=True, native=False)
+def convert_element_type(b: LoweringBuilder, x: Value, dtype: torch.dtype) -> Value:
+    """Only in PyTorch's decompositions."""
     return b.cast(x, b.output.dtype)
 
 
