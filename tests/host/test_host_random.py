@@ -19,17 +19,31 @@ F32 = DType.F32
 
 @st.composite
 def programs(draw: Any) -> tuple[Module, Signature]:
-    """A module of up to a dozen operations on f32 tensors of rank 0 to 3, with one of several layouts for each parameter."""
+    """Up to a dozen operations on f32 tensors of rank 0 to 3; parameters have any layout, and some results go into their buffers."""
     b = Builder("random")
-    extents = st.integers(1, 5)
-    values = [b.parameter(TensorType(tuple(draw(st.lists(extents, min_size=1, max_size=3))), F32)) for _ in range(draw(st.integers(1, 3)))]
+    values = [b.parameter(TensorType(draw(_shapes()), F32)) for _ in range(draw(st.integers(1, 3)))]
     layouts = [draw(_layouts(value)) for value in values]
     for _ in range(draw(st.integers(1, 12))):
         x = draw(st.sampled_from(values))
         values.append(draw(st.sampled_from(_STEPS))(draw, b, x, values))
     results = [*draw(st.lists(st.sampled_from(values[len(layouts) :]), min_size=1, max_size=3)), values[-1]]
-    module = b.build(results)
-    return module, Signature(tuple(layouts), tuple(Layout(contiguous_strides(r.shape)) for r in results))
+    result_layouts = [Layout(contiguous_strides(result.shape)) for result in results]
+    donations: dict[int, int] = {}
+    for number, result in enumerate(results):
+        takers = [k for k in range(len(layouts)) if values[k].shape == result.shape and k not in donations.values()]
+        if takers and draw(st.booleans()):
+            donations[number] = draw(st.sampled_from(takers))
+            result_layouts[number] = layouts[donations[number]]
+    return b.build(results), Signature(tuple(layouts), tuple(result_layouts), donations)
+
+
+@st.composite
+def _shapes(draw: Any) -> tuple[int, ...]:
+    """Short dimensions, of which one may be long enough for vectors, tiles and blocks with remainders."""
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        shape[draw(st.integers(0, len(shape) - 1))] = draw(st.sampled_from([17, 70, 300]))
+    return tuple(shape)
 
 
 @st.composite
@@ -43,7 +57,7 @@ def _layouts(draw: Any, value: Value) -> Layout:
 
 
 def _unary(draw: Any, b: Builder, x: Value, values: list[Value]) -> Value:
-    return getattr(b, draw(st.sampled_from(["negate", "abs", "tanh", "logistic", "floor", "sign"])))(x)
+    return getattr(b, draw(st.sampled_from(["negate", "abs", "tanh", "logistic", "cosine"])))(x)
 
 
 def _binary(draw: Any, b: Builder, x: Value, values: list[Value]) -> Value:
@@ -118,7 +132,7 @@ _STEPS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3000, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(1, 3))
 def test_random_program_agrees_with_the_interpreter(program: tuple[Module, Signature], parts: int) -> None:
     module, signature = program

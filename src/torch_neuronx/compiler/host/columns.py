@@ -23,8 +23,9 @@ from .loops import finish_kernel, inner_loop, row_loop, write_checks, write_stor
 from .schedule import Schedule
 from .stages import Stage, Variation, invariant_expressions, stages_of
 
-# Columns of one block: its accumulators stay in the first-level cache.
-BLOCK_WIDTH = 256
+# Columns of one block: the widest (its accumulators stay in the first-level cache), unless that makes too few tasks for several threads.
+_BLOCK_WIDTHS = (256, 128, 64)
+_MIN_TASKS = 8
 # Rows that are added to the accumulators at once, for cheap elements: of short rows more, as their loop costs more than the sum.
 _ROWS_AT_ONCE, _SHORT_ROWS_AT_ONCE = 4, 8
 _CHEAP_NANOSECONDS = 0.4
@@ -34,8 +35,10 @@ def emit_columns(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: S
     """The kernel of a nest with reductions whose innermost loop is kept: the last of ``kept``."""
     *outer, column = kept
     extents = [schedule.extents[loop] for loop in outer]
-    blocks = -(-schedule.extents[column] // BLOCK_WIDTH)
-    writer = _ColumnWriter(nest, schedule, column, reduced, program)
+    columns = schedule.extents[column]
+    width = next((width for width in _BLOCK_WIDTHS if prod(extents) * -(-columns // width) >= _MIN_TASKS), _BLOCK_WIDTHS[-1])
+    blocks = -(-columns // width)
+    writer = _ColumnWriter(nest, schedule, column, width, reduced, program)
     with row_loop(writer.code.text, [*extents, blocks]) as counters:
         writer.write(outer, counters)
     return finish_kernel(writer.code, prod(extents) * blocks, nest_cost(nest))
@@ -47,7 +50,7 @@ _Target = tuple[Reduction, Accumulator, str]
 class _ColumnWriter:
     """Writes the body for one block of columns."""
 
-    def __init__(self, nest: Nest, schedule: Schedule, column: int, reduced: Sequence[int], program: Program) -> None:
+    def __init__(self, nest: Nest, schedule: Schedule, column: int, block: int, reduced: Sequence[int], program: Program) -> None:
         self.code = ExpressionCode(schedule, program, self._state)
         self._text = text = self.code.text
         self._nest = nest
@@ -56,7 +59,7 @@ class _ColumnWriter:
         self._extents = [text.param(schedule.extents[loop]) for loop in reduced]
         self._is_short = schedule.extents[column] <= SHORT
         self._width = text.extent(schedule.extents[column])
-        self._block = SHORT if self._is_short else BLOCK_WIDTH
+        self._block = SHORT if self._is_short else block
         self._rows = prod(schedule.extents[loop] for loop in reduced[1:])
         self._row_count = self._rows * (schedule.extents[reduced[0]] if reduced else 1)
         self._arrays: dict[tuple[Value, int], tuple[Accumulator, str]] = {}
@@ -67,8 +70,8 @@ class _ColumnWriter:
             code.counters[loop] = counter
         self._begin, self._end = "0", self._width
         if not self._is_short:
-            self._begin = text.define(f"mul i64 {counters[-1].register}, {BLOCK_WIDTH}")
-            self._end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {self._begin}, {BLOCK_WIDTH}"), self._width)
+            self._begin = text.define(f"mul i64 {counters[-1].register}, {self._block}")
+            self._end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {self._begin}, {self._block}"), self._width)
         varies = Variation(self._nest.reduced)
         for number, stage in enumerate(stages_of(self._nest)):
             self._keep_invariants(stage, varies)

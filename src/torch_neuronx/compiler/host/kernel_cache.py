@@ -21,6 +21,8 @@ ENTRY = "kernel"
 
 _kernels: dict[bytes, Future[FlatCode]] = {}
 _lock = threading.Lock()
+# Code generation depends on an option of the whole process, see below. LLVM runs one call at a time in any case.
+_code_generation = threading.Lock()
 
 
 def compile_kernel(text: str, target: Target) -> FlatCode:
@@ -56,7 +58,7 @@ def emit_assembly(text: str, target: Target) -> str:
 
 
 def _generate_code(text: str, target: Target) -> FlatCode:
-    with _optimised(text, target) as module:
+    with _optimised(text, target) as module, _code_generation:
         # Loop strength reduction takes two thirds of the time of code generation and finds nothing in these loops, whose addresses are a
         # base and a counter. It is switched off for this call only, as others in the process may use LLVM, too.
         llvm.set_option("", "-disable-lsr=true")

@@ -119,6 +119,8 @@ def _divided(b: Builder, x: Value, kind: str, dims: tuple[int, ...], parts: int)
     """A reduction in ``parts`` parts of one dimension, their results reduced in turn, and what remains of the dimension."""
     dim = next((dim for dim in dims if x.shape[dim] >= parts), max(dims, key=lambda dim: x.shape[dim]))
     parts = min(parts, x.shape[dim])
+    # Rather a few parts less than a remainder.
+    parts = next((number for number in range(parts, parts // 2, -1) if x.shape[dim] % number == 0), parts)
     each = x.shape[dim] // parts
     covered = parts * each
     inner = tuple(axis + (axis >= dim) for axis in dims)

@@ -18,7 +18,7 @@ from .affine import Extents, Index, NotAffineError, SplitRequest, delinearise, l
 from .expressions import Complex, Expression, Number
 from .kernel import Nest, Reduction, Store, stores_of
 from .scalar_code import UnsupportedError
-from .trace import MustRealise, NotFusible, Strides, Tracer, flatten, literal_of
+from .trace import NotFusible, Strides, Tracer, flatten, literal_of
 
 StridesOf = Callable[[Value], Strides | None]
 
@@ -71,7 +71,7 @@ def trace_nest(
     """The nest that computes ``members`` (in an order where uses follow definitions) and writes those in ``stored``; None if they do not
     fit.
 
-    ``strides_of`` knows the stored members, too. MustRealise passes through for other values.
+    ``strides_of`` knows the stored members, too. MustRealise passes through.
     """
     while True:
         try:
@@ -79,11 +79,6 @@ def trace_nest(
         except SplitRequest as request:
             space = space.split(request.loop, request.inner)
         except (NotFusible, NotAffineError):
-            return None
-        except MustRealise as demand:
-            # A member cannot be in memory before its own kernel has run.
-            if demand.value not in members:
-                raise
             return None
 
 

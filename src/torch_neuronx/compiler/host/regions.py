@@ -14,6 +14,7 @@ from .kernel import Nest
 from .nests import Space, StridesOf, is_reduction, space_of, trace_nest
 from .realise import choose_realised, is_generated, is_nest
 from .scatter import ScatterNest
+from .trace import MustRealise
 from .views import view_of
 
 # Limits of one kernel: streams that the CPU's prefetchers follow, and code size.
@@ -144,7 +145,11 @@ class _Joining:
         if first.number not in self._regions or second.number not in self._regions or not self._may_join(first, second):
             return None
         members = sorted({*first.members, *second.members}, key=self._order.__getitem__)
-        nest = trace_nest(Region(first.number, members).space, members, members, self.strides_of, self._slots)
+        try:
+            nest = trace_nest(Region(first.number, members).space, members, members, self.strides_of, self._slots)
+        except MustRealise:
+            # What each can compute by itself, they cannot in common loops.
+            return None
         if nest is None or not _runs_well(nest):
             return None
         produces = not first.reads.isdisjoint(second.members) or not second.reads.isdisjoint(first.members)

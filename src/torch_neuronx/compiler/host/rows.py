@@ -26,6 +26,8 @@ from .stages import Stage, Variation, shared_expressions, stages_of
 
 # Elements that a scratch row may have: one of these sizes is reserved on the stack.
 _SCRATCH_SIZES = (1024, 4096, 16384)
+# Threads have stacks of a few megabytes.
+_MAX_SCRATCH_ROWS = 4
 
 
 def emit_rows(nest: Nest, schedule: Schedule, kept: Sequence[int], reduced: Sequence[int], program: Program) -> Kernel:
@@ -75,7 +77,8 @@ class _RowWriter:
         if size is None or not later:
             return {}
         shared = shared_expressions(later, set(walk(stage.roots(), (), scratch)), varies)
-        return {e: self._text.slot(_scratch_type(e.dtype), size) for e in shared if e not in scratch}
+        new = [expression for expression in shared if expression not in scratch][: _MAX_SCRATCH_ROWS - len(scratch)]
+        return {expression: self._text.slot(_scratch_type(expression.dtype), size) for expression in new}
 
     def _write_stage(self, stage: Stage, keep: dict[Expression, str], is_first: bool) -> None:
         text, code = self._text, self._code
