@@ -179,3 +179,22 @@ def test_random_numbers_follow_the_seed_and_advance() -> None:
     assert not torch.equal(first, second)
     assert sorted(torch.randperm(20, device="neuron").tolist()) == list(range(20))
     assert torch.randint(5, 8, (200,), device="neuron").unique().tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize("form", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_an_optimizer_step_agrees_with_the_cpu_and_a_new_rate_needs_no_program(optimizer: Any, form: dict[str, bool]) -> None:
+    start = torch.linspace(-1, 1, 6).reshape(2, 3)
+    results = []
+    for device in ("cpu", "neuron"):
+        parameter = torch.nn.Parameter(start.clone().to(device))
+        stepper = optimizer([parameter], lr=0.1, weight_decay=0.01, **form)
+        for rate in (0.1, 0.05, 0.025, 0.0125):
+            stepper.param_groups[0]["lr"] = rate
+            before = eager.statistics().misses
+            parameter.grad = (parameter.detach() ** 2 + 0.5).clone()
+            with torch_neuronx.fallback_policy("error"):
+                stepper.step()
+        results.append(parameter.detach().cpu())
+    assert eager.statistics().misses == before
+    torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=1e-6)

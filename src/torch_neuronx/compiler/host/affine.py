@@ -38,10 +38,6 @@ class Affine:
     offset: int = 0
     terms: tuple[tuple[Expression, int], ...] = ()
 
-    @property
-    def is_constant(self) -> bool:
-        return not self.terms and not any(self.coefficients)
-
     def __add__(self, other: Affine) -> Affine:
         pairs = zip(self.coefficients, other.coefficients, strict=True)
         return Affine(tuple(a + b for a, b in pairs), self.offset + other.offset, self.terms + other.terms)

@@ -23,8 +23,10 @@ from .loops import finish_kernel, inner_loop, row_loop, write_checks, write_stor
 from .schedule import Schedule
 from .stages import Stage, Variation, invariant_expressions, stages_of
 
-# Columns of one block: the widest (its accumulators stay in the first-level cache), unless that makes too few tasks for several threads.
-_BLOCK_WIDTHS = (256, 128, 64)
+# Columns of one block: as many as its accumulators have (they stay in the first-level cache), unless that makes too few tasks for several
+# threads.
+_BLOCK_WIDTH = 256
+_BLOCK_WIDTHS = (_BLOCK_WIDTH, 128, 64)
 _MIN_TASKS = 8
 # Rows that are added to the accumulators at once, for cheap elements: of short rows more, as their loop costs more than the sum.
 _ROWS_AT_ONCE, _SHORT_ROWS_AT_ONCE = 4, 8
@@ -59,7 +61,8 @@ class _ColumnWriter:
         self._extents = [text.param(schedule.extents[loop]) for loop in reduced]
         self._is_short = schedule.extents[column] <= SHORT
         self._width = text.extent(schedule.extents[column])
-        self._block = SHORT if self._is_short else block
+        self._block = SHORT if self._is_short else _BLOCK_WIDTH
+        self._step = text.param(block)
         self._rows = prod(schedule.extents[loop] for loop in reduced[1:])
         self._row_count = self._rows * (schedule.extents[reduced[0]] if reduced else 1)
         self._arrays: dict[tuple[Value, int], tuple[Accumulator, str]] = {}
@@ -70,8 +73,8 @@ class _ColumnWriter:
             code.counters[loop] = counter
         self._begin, self._end = "0", self._width
         if not self._is_short:
-            self._begin = text.define(f"mul i64 {counters[-1].register}, {self._block}")
-            self._end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {self._begin}, {self._block}"), self._width)
+            self._begin = text.define(f"mul i64 {counters[-1].register}, {self._step}")
+            self._end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {self._begin}, {self._step}"), self._width)
         varies = Variation(self._nest.reduced)
         for number, stage in enumerate(stages_of(self._nest)):
             self._keep_invariants(stage, varies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ from .precision import accumulation_dtype
 from .registry import lowering
 
 Number = Value | int | float
+
+# Without a meta function: results are like these arguments.
+_ADAM_OUTPUTS = ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")
+_SGD_OUTPUTS = ("self", "grads", "momentum_buffer_list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,11 @@ def _moving(b: LoweringBuilder, mean: Value, sample: Value, decay: float) -> Val
 
 
 def _bias_correction(b: LoweringBuilder, beta: float, count: Value, dtype: DType) -> Value:
-    """1 - betaᵗ after t steps."""
+    """1 - betaᵗ after t steps, as -(e^(t log beta) - 1): the difference of near numbers would lose float32's digits."""
     steps = b.cast(b.reshape(count, ()), dtype)
-    return b.subtract(b.like(1, steps), b.power(b.like(beta, steps), steps))
+    if beta == 0:
+        return b.like(1, steps)
+    return b.negate(b.exponential_minus_one(b.multiply(steps, b.like(math.log(beta), steps))))
 
 
 def _adam_lists(
@@ -94,8 +101,10 @@ def _adam_lists(
     return tuple(new)
 
 
-def _fused_adam(decoupled: bool, *names: str) -> None:
-    @lowering(*names)
+def _fused_adam(decoupled: bool, name: str) -> None:
+    # With a number for the rate, eager takes the other overload: see eager/learning_rates.py.
+    @lowering(f"{name}.tensor_lr", outputs_like=_ADAM_OUTPUTS)
+    @lowering(name, native=False)
     def lower(
         b: LoweringBuilder,
         parameters: Sequence[Value],
@@ -119,11 +128,12 @@ def _fused_adam(decoupled: bool, *names: str) -> None:
         return _adam_lists(b, hyper, _Guard(grad_scale, found_inf), tensors, steps)
 
 
-_fused_adam(False, "aten::_fused_adam", "aten::_fused_adam.tensor_lr")
-_fused_adam(True, "aten::_fused_adamw", "aten::_fused_adamw.tensor_lr")
+_fused_adam(False, "aten::_fused_adam")
+_fused_adam(True, "aten::_fused_adamw")
 
 
-@lowering("aten::_fused_sgd", "aten::_fused_sgd.tensor_lr", outputs_like=("self", "grads", "momentum_buffer_list"))
+@lowering("aten::_fused_sgd.tensor_lr", outputs_like=_SGD_OUTPUTS)
+@lowering("aten::_fused_sgd", outputs_like=_SGD_OUTPUTS, native=False)
 def fused_sgd(
     b: LoweringBuilder,
     parameters: Sequence[Value],
