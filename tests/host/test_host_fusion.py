@@ -148,3 +148,24 @@ def test_full_reduction_is_divided_for_several_threads() -> None:
     steps = [step for step in compile_image(module).steps if isinstance(step, KernelStep)]
     assert max(step.range_ for step in steps) >= 16
     agree(module)
+
+
+def test_a_very_long_chain_of_operations_is_cut_into_kernels() -> None:
+    def chain(b: Builder, x: Value, y: Value) -> Value:
+        for number in range(1500):
+            x = b.add(x, y) if number % 2 else b.subtract(x, y)
+        return x
+
+    agree(module_of(chain, (20, 30), (20, 30)))
+
+
+def test_scalar_arithmetic_of_any_length_needs_no_memory() -> None:
+    def chain(b: Builder, x: Value) -> Value:
+        factor = b.slice(b.reshape(x, (600,)), (0,), (1,))
+        for _ in range(50):
+            factor = b.multiply(b.add(factor, factor), b.constant(0.5, F32, (1,)))
+        return b.multiply(x, b.broadcast_in_dim(factor, (20, 30), (1,)))
+
+    module = module_of(chain, (20, 30))
+    assert len(steps_of(module)) == 1
+    agree(module)

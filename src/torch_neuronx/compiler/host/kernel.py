@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from .affine import Affine, Extents
-from .expressions import Check, Complex, Expression, Load, form_of, walk
+from .expressions import Apply, Check, Complex, Expression, Load, form_of, walk
 from .target import Target
 
 
@@ -88,6 +88,9 @@ class Nest:
             form = form_of(expression)
             if form is not None:
                 yield form
+
+    def operation_count(self) -> int:
+        return sum(isinstance(expression, Apply) for expression in walk(self.roots()))
 
     def loads(self) -> list[Load]:
         return [expression for expression in walk(self.roots()) if isinstance(expression, Load)]

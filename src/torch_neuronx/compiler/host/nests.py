@@ -94,11 +94,13 @@ def _trace(
         index = canonical[member]
         if is_reduction(member):
             reductions += _reduction(tracer, member, space)
+        # In order, so that each starts from the expressions of those before.
+        expression = tracer.member(member)
         if member in stored:
             strides = strides_of(member)
             assert strides is not None, "a stored value has a layout"
             address = flatten(index, strides, len(space.extents))
-            stores += stores_of(member, address, tracer.member(member), _is_row(member, space))
+            stores += stores_of(member, address, expression, _is_row(member, space))
     return Nest(space.extents, space.reduced, tuple(stores), tuple(reductions), tuple(tracer.checks))
 
 

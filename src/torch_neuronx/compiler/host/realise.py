@@ -22,6 +22,8 @@ from .views import view_of
 
 # Up to so many cheap operations on one loaded element are recomputed rather than stored.
 _FREE_OPERATIONS = 3
+# A longer chain of operations is cut, so that no expression is too deep to walk.
+_LONGEST_CHAIN = 64
 
 
 def is_nest(operation: Operation) -> bool:
@@ -119,7 +121,7 @@ class _Choice:
         )
         self._effort[value] = effort
         free = value.type.size <= 1 or (len(effort.loads) <= 1 and effort.operations <= _FREE_OPERATIONS and not effort.expensive)
-        if len(self._users.get(value, ())) > 1 and not free:
+        if (len(self._users.get(value, ())) > 1 and not free) or effort.operations > _LONGEST_CHAIN:
             self.realised.add(value)
 
     def _visit_broadcast(self, operation: Operation) -> None:

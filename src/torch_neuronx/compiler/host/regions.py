@@ -20,6 +20,7 @@ from .views import view_of
 # Limits of one kernel: streams that the CPU's prefetchers follow, and code size.
 MAX_STREAMS = 16
 MAX_MEMBERS = 48
+MAX_OPERATIONS = 512
 # A region with reductions runs its rows in parallel; with fewer rows than this, only small work may be in it beside the reductions.
 MIN_ROWS = 8
 SMALL_SIZE = 32 * 1024
@@ -150,7 +151,7 @@ class _Joining:
         except MustRealise:
             # What each can compute by itself, they cannot in common loops.
             return None
-        if nest is None or not _runs_well(nest):
+        if nest is None or not _runs_well(nest) or nest.operation_count() > MAX_OPERATIONS:
             return None
         produces = not first.reads.isdisjoint(second.members) or not second.reads.isdisjoint(first.members)
         if not produces and len(nest.loads()) == first.load_count + second.load_count:
