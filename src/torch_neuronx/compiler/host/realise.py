@@ -66,11 +66,14 @@ def choose_realised(module: Module, home_strides: StridesOf, scalar_slots: Mappi
 
 @dataclass(frozen=True, slots=True)
 class _Recomputation:
-    """What computing one element anew takes: the values that it loads, its number of operations, whether one of them is expensive."""
+    """What computing one element anew takes: the values that it loads, its number of operations (at most), the longest chain of them,
+    whether one of them is expensive.
+    """
 
-    loads: frozenset[Value]
-    operations: int
-    expensive: bool
+    loads: frozenset[Value] = frozenset()
+    operations: int = 0
+    depth: int = 0
+    expensive: bool = False
 
 
 class _Choice:
@@ -113,15 +116,17 @@ class _Choice:
         value = operation.result
         if operation.name == "broadcast_in_dim":
             self._visit_broadcast(operation)
-        efforts = [self._effort_of(operand) for operand in operation.operands]
+        efforts = [self._effort_of(operand) for operand in dict.fromkeys(operation.operands)]
+        own = int(operation.name in ELEMENTWISE)
         effort = _Recomputation(
             frozenset().union(*(e.loads for e in efforts)),
-            sum(e.operations for e in efforts) + (operation.name in ELEMENTWISE),
+            sum(e.operations for e in efforts) + own,
+            max((e.depth for e in efforts), default=0) + own,
             any(e.expensive for e in efforts) or is_expensive(operation.name),
         )
         self._effort[value] = effort
         free = value.type.size <= 1 or (len(effort.loads) <= 1 and effort.operations <= _FREE_OPERATIONS and not effort.expensive)
-        if (len(self._users.get(value, ())) > 1 and not free) or effort.operations > _LONGEST_CHAIN:
+        if (len(self._users.get(value, ())) > 1 and not free) or effort.depth > _LONGEST_CHAIN:
             self.realised.add(value)
 
     def _visit_broadcast(self, operation: Operation) -> None:
@@ -141,10 +146,10 @@ class _Choice:
 
     def _effort_of(self, value: Value) -> _Recomputation:
         if value.is_scalar:
-            return _Recomputation(frozenset(), 0, False)
+            return _Recomputation()
         if self.strides_of(value) is not None:
-            return _Recomputation(frozenset([value]), 0, False)
-        return self._effort.get(value, _Recomputation(frozenset(), 0, False))
+            return _Recomputation(frozenset([value]))
+        return self._effort.get(value, _Recomputation())
 
     def trace(self) -> Traces:
         """Traces every value that loops compute, adding to the values in memory what cannot be computed inside of its users."""
