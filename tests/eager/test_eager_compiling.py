@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import torch_neuronx
-from torch_neuronx import compiler, eager
+from torch_neuronx import _C, compiler, eager
 from torch_neuronx.compiler import cache
 from torch_neuronx.eager import miss
 
@@ -48,6 +48,37 @@ def test_out_of_another_size_is_resized_with_pytorchs_warning() -> None:
     empty = torch.empty(0, device="neuron")
     assert torch.add(ones(4), 2, out=empty) is empty
     assert empty.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.arange(7, device="neuron"),
+        lambda: torch.linspace(0, 1, 7, device="neuron"),
+        lambda: torch.eye(3, 4, device="neuron"),
+        lambda: torch.max(ones(2, 3), 1, out=(torch.empty(0, device="neuron"), torch.empty(0, device="neuron").long()))[1],
+        lambda: torch.mm(ones(2, 3), ones(3, 2), out=torch.empty(0, device="neuron")),
+    ],
+    ids=["arange", "linspace", "eye", "max", "mm"],
+)
+def test_empty_results_are_resized_without_python_after_the_first_call(make: Any) -> None:
+    first = make().cpu()
+    misses = _C._eager_stats()["misses"]
+    again, third = make(), make()
+    assert _C._eager_stats()["misses"] == misses
+    assert torch.equal(again.cpu(), first) and torch.equal(third.cpu(), first)
+    assert again.data_ptr() != third.data_ptr()
+
+
+def test_resizing_keeps_the_storage_and_its_views() -> None:
+    for _ in range(2):
+        base = torch.empty(0, device="neuron")
+        twin = base.detach()
+        torch.add(ones(3), 1, out=base)
+        assert twin.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+        tail = torch.zeros(6, device="neuron")[4:4]
+        torch.add(ones(2), 1, out=tail)
+        assert tail.storage_offset() == 4 and tail.tolist() == [2.0, 2.0]
 
 
 def test_out_keeps_its_dtype_and_strides() -> None:
@@ -111,6 +142,34 @@ print(eager.statistics().disk_hits, "llvmlite" in sys.modules)
     monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", str(tmp_path))
     runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split() for _ in range(2)]
     assert runs == [["0", "True"], ["3", "False"]]
+
+
+def test_processes_that_compile_the_same_ops_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+import sys, torch
+from torch_neuronx import eager
+torch.neuron.init()
+print("ready", flush=True)
+sys.stdin.readline()
+x = torch.arange(6.0).reshape(2, 3).to("neuron")
+print((x.t() * 2 + 1).sum(0).tolist(), eager.statistics().executables, eager.statistics().disk_hits)
+"""
+    monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", str(tmp_path))
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    processes = [start(), start()]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outputs = [process.communicate()[0] for process in processes]
+    assert all(output.startswith("[9.0, 27.0] 3 ") for output in outputs), outputs
+    assert start().communicate("go\n")[0].splitlines()[-1] == "[9.0, 27.0] 3 3"
+    assert not [path for path in tmp_path.rglob("*") if "tmp" in path.name]
 
 
 def test_a_compiler_failure_falls_back_with_a_warning_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,21 +146,31 @@ def test_compiling_sees_no_autograd(compiler: Compiler) -> None:
     assert recorded == [False]
 
 
-def test_an_out_argument_that_compiling_resizes_is_keyed_by_its_new_size(compiler: Compiler) -> None:
-    def mm_out(lhs: torch.Tensor, rhs: torch.Tensor, out: torch.Tensor) -> _C.EagerProgram:
-        result = torch.empty(lhs.shape[0], rhs.shape[1])
-        out.resize_(result.shape)
-        program = library_image("matmul", [result], [lhs, rhs])
-        return _C.EagerProgram(program, binding([[0, -1], [1, -1]], [{"arg": [2, -1]}], [["arg", 2, -1]]))
+def resizing_mm(lhs: torch.Tensor, rhs: torch.Tensor, out: torch.Tensor) -> _C.EagerProgram:
+    result = torch.empty(lhs.shape[0], rhs.shape[1])
+    out.resize_(result.shape)
+    program = library_image("matmul", [result], [lhs, rhs])
+    return _C.EagerProgram(program, binding([[0, -1], [1, -1]], [{"arg": [2, -1]}], [["arg", 2, -1]]))
 
-    compiler.answers["aten::mm.out"] = mm_out
+
+def test_an_out_argument_that_compiling_resizes_is_keyed_by_both_sizes(compiler: Compiler) -> None:
+    compiler.answers["aten::mm.out"] = resizing_mm
     lhs, rhs = matrices((3, 4), (4, 5))
     for _ in range(2):
         out = torch.empty(0, device="neuron")
         assert torch.mm(lhs, rhs, out=out) is out
         torch.testing.assert_close(out.cpu(), product(lhs, rhs))
-    assert len(compiler.calls) == 2  # an empty `out` is no key: it never has the size that is written
     torch.mm(lhs, rhs, out=out)
+    assert len(compiler.calls) == 1
+
+
+def test_an_out_argument_with_elements_is_resized_by_compiling_each_time(compiler: Compiler) -> None:
+    compiler.answers["aten::mm.out"] = resizing_mm
+    lhs, rhs = matrices((3, 4), (4, 5))
+    for _ in range(2):
+        out = torch.empty(2, device="neuron")
+        torch.mm(lhs, rhs, out=out)
+        torch.testing.assert_close(out.cpu(), product(lhs, rhs))
     assert len(compiler.calls) == 2
 
 

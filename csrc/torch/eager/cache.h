@@ -27,6 +27,7 @@ struct OutputPlan {
   bool contiguous;
   caffe2::TypeMeta dtype;
   std::size_t bytes;
+  bool resizes = false;  // the tensor at the position is empty and is first given these sizes
 };
 
 // An EagerProgram resolved for the calls of one key: places have become positions.

@@ -231,10 +231,40 @@ class Resolver {
   Arguments arguments_;
 };
 
+std::vector<std::uint64_t> key_of(const Call& call) { return {call.key.span().begin(), call.key.span().end()}; }
+
+// What compiling may change of a call: it resizes out= arguments.
+struct MissedCall {
+  explicit MissedCall(const Call& call) : key(key_of(call)), hash(call.hash) {
+    for (const Position& position : call.positions.span()) {
+      if (position.written) empty.push_back(position.tensor->numel() == 0);
+    }
+  }
+
+  // Whether `resized` is this call with other sizes for tensors that were empty: PyTorch's factories make their results so, and without
+  // a warning, so that a launch may do what compiling did. Any other resizing warns each time.
+  bool written_empty(const Call& resized) const {
+    return !std::ranges::equal(key, resized.key.span()) && std::ranges::all_of(empty, std::identity());
+  }
+
+  std::vector<std::uint64_t> key;
+  std::uint64_t hash;
+  std::vector<bool> empty;
+};
+
+void resize_to(OutputPlan& output, const Position& argument) {
+  const at::Tensor& tensor = *argument.tensor;
+  output.sizes = tensor.sizes().vec();
+  output.strides = tensor.strides().vec();
+  output.bytes = at::detail::computeStorageNbytes(output.sizes, output.strides, tensor.itemsize());
+  output.resizes = true;
+}
+
 }  // namespace
 
 void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& stack) {
-  const CompilationTurn turn(op, call.key.span());
+  MissedCall missed(call);
+  const CompilationTurn turn(op, missed.key);
   if (!turn.owns()) return;  // another thread has just compiled it, or failed to; the caller looks again
   const Arguments arguments(stack.data() + stack.size() - op.plan().arguments.size(), op.plan().arguments.size());
   miss_count.fetch_add(1, std::memory_order_relaxed);
@@ -244,11 +274,13 @@ void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& st
   compile_nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed.count()), std::memory_order_relaxed);
   Call compiled;
   read_call(compiled, op.plan(), arguments);
-  auto entry = std::make_unique<CacheEntry>();
-  entry->key.assign(compiled.key.span().begin(), compiled.key.span().end());
-  entry->hash = compiled.hash;
-  if (program) entry->plan = Resolver(op, compiled, arguments).resolve(*program);
-  op.cache().insert(std::move(entry));
+  auto plan = program ? Resolver(op, compiled, arguments).resolve(*program) : nullptr;
+  if (plan && missed.written_empty(compiled)) {
+    auto resizing = std::make_unique<LaunchPlan>(*plan);
+    for (OutputPlan& output : resizing->outputs) resize_to(output, compiled.positions[output.position]);
+    op.cache().insert(std::make_unique<CacheEntry>(std::move(missed.key), missed.hash, std::move(resizing)));
+  }
+  op.cache().insert(std::make_unique<CacheEntry>(key_of(compiled), compiled.hash, std::move(plan)));
 }
 
 MissStats miss_stats() {

@@ -1,6 +1,7 @@
 #include "torch/eager/native_op.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/native/Resize.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
@@ -51,6 +52,14 @@ at::Tensor allocate(const OutputPlan& output) {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
   }
   return tensor;
+}
+
+// The address of an empty out= argument once it has the size that its program writes.
+void* resize_argument(const at::Tensor& tensor, const OutputPlan& output) {
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
+  const std::size_t needed = output.bytes + tensor.storage_offset() * tensor.itemsize();
+  if (needed > tensor.storage().nbytes()) at::native::resize_bytes_nocuda(tensor.storage(), needed);
+  return tensor.mutable_data_ptr();
 }
 
 std::uint64_t slot_bits(const SlotPlan& slot, const Call& call, const std::pair<std::uint64_t, std::uint64_t>& seed_and_offset) {
@@ -151,7 +160,8 @@ void NativeOp::launch(const LaunchPlan& plan, const Call& call, const Origin* or
   for (const OutputPlan& output : plan.outputs) {
     if (output.position >= 0) {
       outputs.emplace_back();
-      buffers.push_back(call.positions[output.position].data);
+      const Position& position = call.positions[output.position];
+      buffers.push_back(output.resizes ? resize_argument(*position.tensor, output) : position.data);
     } else {
       outputs.push_back(allocate(output));
       buffers.push_back(outputs.back().unsafeGetTensorImpl()->unsafe_storage().mutable_data());

@@ -1,0 +1,14 @@
+"""The models that tests and benchmarks run: plain PyTorch, one file per family, each in a small size and in one that takes time.
+
+``WORKLOADS`` maps a name to its ``Workload``. Weights and batches are drawn on the CPU from torch's default generator, so that a seed
+gives every device the same.
+"""
+
+from __future__ import annotations
+
+from benchmarks.models import convolutional, transformers
+from benchmarks.models.workload import Batch, Size, Workload
+
+WORKLOADS: dict[str, Workload] = {workload.name: workload for family in (convolutional, transformers) for workload in family.WORKLOADS}
+
+__all__ = ["WORKLOADS", "Batch", "Size", "Workload"]

@@ -1,0 +1,80 @@
+"""Convolutional networks: a ResNet with batch norm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.models.workload import Batch, Size, Workload
+
+CLASSES = 10
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions with batch norm and a projected shortcut; the second is grouped and dilated."""
+
+    def __init__(self, channels_in: int, channels: int, stride: int, groups: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels_in, channels, 3, stride, padding=1, bias=False)
+        self.first_norm = nn.BatchNorm2d(channels)
+        self.second = nn.Conv2d(channels, channels, 3, padding=dilation, groups=groups, dilation=dilation, bias=False)
+        self.second_norm = nn.BatchNorm2d(channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels_in != channels:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.relu(self.first_norm(self.first(x)), inplace=True)
+        return functional.relu(self.second_norm(self.second(y)) + self.shortcut(x), inplace=True)
+
+
+class ResNet(nn.Module):
+    """Images [batch, 3, height, width] to logits [batch, CLASSES]: a strided stem, max pooling, stages that halve the resolution."""
+
+    def __init__(self, width: int, blocks: tuple[int, ...], groups: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)
+        )
+        layers: list[nn.Module] = []
+        channels = width
+        for stage, count in enumerate(blocks):
+            for block in range(count):
+                out = width << stage
+                layers.append(ResidualBlock(channels, out, stride=2 if stage and not block else 1, groups=groups, dilation=dilation))
+                channels = out
+        self.stages = nn.Sequential(*layers)
+        self.head = nn.Linear(channels, CLASSES)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(functional.adaptive_avg_pool2d(self.stages(self.stem(images)), 1).flatten(1))
+
+
+def class_loss(logits: Tensor, batch: Batch) -> Tensor:
+    return functional.cross_entropy(logits.float(), batch.targets[0])
+
+
+def resnet(size: Size) -> ResNet:
+    """ResNet-18's shape when large; when small, two stages with grouped and dilated convolutions."""
+    return ResNet(8, (1, 1), groups=2, dilation=2) if size == "small" else ResNet(64, (2, 2, 2, 2))
+
+
+def image_batch(size: Size) -> Batch:
+    count, side = (4, 32) if size == "small" else (8, 112)
+    return Batch((torch.randn(count, 3, side, side),), (torch.randint(CLASSES, (count,)),))
+
+
+def channels_last_resnet(size: Size) -> nn.Module:
+    return resnet(size).to(memory_format=torch.channels_last)
+
+
+def channels_last_image_batch(size: Size) -> Batch:
+    batch = image_batch(size)
+    return Batch((batch.inputs[0].contiguous(memory_format=torch.channels_last),), batch.targets)
+
+
+WORKLOADS = (
+    Workload("resnet", resnet, image_batch, class_loss),
+    Workload("resnet channels_last", channels_last_resnet, channels_last_image_batch, class_loss),
+)
