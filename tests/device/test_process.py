@@ -234,6 +234,7 @@ def test_supported_torch_versions():
 def test_keyboard_interrupt_leaves_the_device_usable():
     code = """
         import os, signal, threading, torch
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
         x = torch.ones(2).to("neuron")
         torch.neuron._sleep(300_000_000)
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
