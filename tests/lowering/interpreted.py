@@ -43,10 +43,13 @@ def interpreted(op: Op, arguments: Sequence[Any], seed: int = 0, offset: int = 0
 def in_schema_order(op: Op, positional: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
     """One argument per schema argument; what was not given has its default."""
     rest = op._schema.arguments[len(positional) :]
+    unknown = keywords.keys() - {argument.name for argument in rest}
+    assert not unknown, f"{op} has no arguments {unknown}"
     return [*positional, *(keywords.get(argument.name, argument.default_value) for argument in rest)]
 
 
 def _inputs(lowered: LoweredCall, arguments: Sequence[Any], seed: int, offset: int) -> list[np.ndarray[Any, Any]]:
+    """Parameters in module order; scalar parameters stand between the tensors where the lowering first wanted them."""
     tensors, scalars = iter(lowered.binding.inputs), iter(lowered.binding.scalars)
     values = []
     for parameter in lowered.module.parameters:

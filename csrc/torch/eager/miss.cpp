@@ -237,7 +237,7 @@ std::vector<std::uint64_t> key_of(const Call& call) { return {call.key.span().be
 struct MissedCall {
   explicit MissedCall(const Call& call) : key(key_of(call)), hash(call.hash) {
     for (const Position& position : call.positions.span()) {
-      if (position.written) empty.push_back(position.tensor->numel() == 0);
+      if (position.written && position.tensor != nullptr) empty.push_back(position.tensor->numel() == 0);
     }
   }
 
@@ -277,7 +277,9 @@ void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& st
   auto plan = program ? Resolver(op, compiled, arguments).resolve(*program) : nullptr;
   if (plan && missed.written_empty(compiled)) {
     auto resizing = std::make_unique<LaunchPlan>(*plan);
-    for (OutputPlan& output : resizing->outputs) resize_to(output, compiled.positions[output.position]);
+    for (OutputPlan& output : resizing->outputs) {
+      if (output.position >= 0) resize_to(output, compiled.positions[output.position]);
+    }
     op.cache().insert(std::make_unique<CacheEntry>(std::move(missed.key), missed.hash, std::move(resizing)));
   }
   op.cache().insert(std::make_unique<CacheEntry>(key_of(compiled), compiled.hash, std::move(plan)));

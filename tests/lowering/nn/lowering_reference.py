@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
+from interpreted import in_schema_order, interpreted
 
 import torch_neuronx
-from torch_neuronx.compiler.hlo.interpreter import interpret
-from torch_neuronx.compiler.hlo.numerics import HELD_AS
-from torch_neuronx.compiler.hlo.types import DType
-from torch_neuronx.compiler.lowering.call import LoweredCall, lower_call, map_tensors
-from torch_neuronx.compiler.lowering.dtypes import to_torch
-from torch_neuronx.compiler.lowering.registry import find
+from torch_neuronx.compiler.lowering.call import map_tensors
 
 Op = torch._ops.OpOverload
 RTOL, ATOL = 2e-5, 2e-6
@@ -22,7 +17,7 @@ RTOL, ATOL = 2e-5, 2e-6
 
 def check(op: Op, *arguments: Any, rtol: float = RTOL, atol: float = ATOL, **keywords: Any) -> None:
     """All results and all written arguments of ``op`` agree with CPU float64, by the interpreter and on the device, without a fallback."""
-    complete = complete_arguments(op, arguments, keywords)
+    complete = in_schema_order(op, arguments, keywords)
     reference = map_tensors(complete, lambda tensor, _: tensor.double() if tensor.is_floating_point() else tensor.clone())
     expected = as_list(call(op, reference))
     results, written = run(op, complete)
@@ -57,29 +52,8 @@ def compare(what: str, result: torch.Tensor | None, expected: torch.Tensor | Non
 
 def run(op: Op, arguments: Sequence[Any], seed: int = 0, offset: int = 0) -> tuple[list[torch.Tensor | None], dict[int, torch.Tensor]]:
     """The results by the interpreter, and the new values of written arguments by position."""
-    metas_by_id: dict[int, torch.Tensor] = {}
-
-    def meta(tensor: torch.Tensor, _: object) -> torch.Tensor:
-        if id(tensor) not in metas_by_id:
-            metas_by_id[id(tensor)] = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        return metas_by_id[id(tensor)]
-
-    variant = find(op)
-    assert variant is not None, f"{op} has no lowering"
-    lowered = lower_call(variant, map_tensors(arguments, meta))
-    outputs = interpret(lowered.module, _inputs(lowered, arguments, seed, offset))
-    tensors = [_to_torch(array, value.dtype) for array, value in zip(outputs, lowered.module.results, strict=True)]
-    written = {spec["arg"][0]: tensors[i] for i, spec in enumerate(lowered.binding.outputs) if "arg" in spec}
-    results = [_returned(place, tensors, written, arguments) for place in lowered.binding.returns]
-    return results, written
-
-
-def complete_arguments(op: Op, arguments: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
-    """One argument per schema argument; what was not given has its default."""
-    rest = op._schema.arguments[len(arguments) :]
-    unknown = keywords.keys() - {argument.name for argument in rest}
-    assert not unknown, f"{op} has no arguments {unknown}"
-    return [*arguments, *(keywords.get(argument.name, argument.default_value) for argument in rest)]
+    results, written = interpreted(op, arguments, seed, offset)
+    return results, {position: tensor for (position, _), tensor in written.items()}
 
 
 def call(op: Op, complete: Sequence[Any]) -> Any:
@@ -90,44 +64,3 @@ def call(op: Op, complete: Sequence[Any]) -> Any:
 
 def as_list(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple | list) else [result]
-
-
-def _inputs(lowered: LoweredCall, arguments: Sequence[Any], seed: int, offset: int) -> list[np.ndarray[Any, Any]]:
-    """Parameters in module order; scalar parameters stand between the tensors where the lowering first wanted them."""
-    tensors, scalars = iter(lowered.binding.inputs), iter(lowered.binding.scalars)
-    values = []
-    for parameter in lowered.module.parameters:
-        if not parameter.is_scalar:
-            values.append(_from_torch(_at(arguments, *next(tensors)), parameter.dtype))
-            continue
-        source = next(scalars)
-        number = {"seed": seed, "offset": offset}.get(source[0])
-        values.append(np.asarray(_at(arguments, *source[1:3]) if number is None else number, HELD_AS[parameter.dtype]))
-    return values
-
-
-def _at(arguments: Sequence[Any], position: int, element: int) -> Any:
-    return arguments[position] if element < 0 else arguments[position][element]
-
-
-def _returned(
-    place: list[Any], tensors: list[torch.Tensor], written: dict[int, torch.Tensor], arguments: Sequence[Any]
-) -> torch.Tensor | None:
-    match place:
-        case ["output", index]:
-            return tensors[index]
-        case ["arg", position, _]:
-            return written.get(position, arguments[position])
-        case ["none"]:
-            return None
-        case _:
-            raise AssertionError(f"unexpected return {place}")
-
-
-def _from_torch(tensor: torch.Tensor, dtype: DType) -> np.ndarray[Any, Any]:
-    wide = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
-    return wide.detach().numpy().astype(HELD_AS[dtype])
-
-
-def _to_torch(array: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
-    return torch.from_numpy(np.array(array)).to(to_torch(dtype))

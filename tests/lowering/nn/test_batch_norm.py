@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lowering_reference import check, compare, complete_arguments, run
+from interpreted import in_schema_order
+from lowering_reference import check, compare, run
 from torch.testing import make_tensor
 
 aten = torch.ops.aten
@@ -67,7 +68,7 @@ def test_gradient_in_evaluation() -> None:
 def test_bfloat16_input_with_float32_parameters() -> None:
     x, (weight, bias), (mean, var) = floats(4, 3, 5).bfloat16(), parameters(), running()
     op = aten.native_batch_norm.default
-    results, written = run(op, complete_arguments(op, (x, weight, bias, mean, var, True, 0.1, 1e-5), {}))
+    results, written = run(op, in_schema_order(op, (x, weight, bias, mean, var, True, 0.1, 1e-5), {}))
     expected = torch.nn.functional.batch_norm(x.double(), None, None, weight.double(), bias.double(), training=True)
     assert results[0] is not None
     assert results[0].dtype == torch.bfloat16

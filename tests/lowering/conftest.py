@@ -1,0 +1,1 @@
+"""Puts this directory on the import path, so that tests below it find ``interpreted``."""
