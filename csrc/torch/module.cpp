@@ -7,4 +7,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.attr("torch_version") = NEURON_TORCH_VERSION;
   neuron::torch_face::bind_device(m);
   neuron::torch_face::bind_eager(m);
+  neuron::torch_face::bind_graph(m);
 }

@@ -28,7 +28,7 @@ class Room:
 
 # The first room whose path is a prefix holds. A room knows itself and envvars. In ``knows``, "x" stands for the module x and all below it,
 # "x!" for its front door, the module itself. Modules of the package itself that start with "_" are its own registration.
-LOWERING_DOORS = tuple(f"compiler.lowering.{door}!" for door in ("registry", "call", "node", "dtypes"))
+LOWERING_DOORS = tuple(f"compiler.lowering.{door}!" for door in ("registry", "call", "graph", "edges", "node", "dtypes"))
 REGISTRATION = ("_built_for!", *(f"{path.stem}!" for path in PACKAGE.glob("_*.py") if path.stem != "__init__"))
 
 ROOMS = (
@@ -41,6 +41,7 @@ ROOMS = (
     Room("compiler.lowering", frozenset({"torch", "numpy"}), ("compiler.hlo",)),
     Room("compiler"),
     Room("eager", frozenset({"torch"}), ("compiler!", "compiler.cache!", *LOWERING_DOORS, "_C")),
+    Room("dynamo", frozenset({"torch"}), ("compiler!", "compiler.cache!", "compiler.hlo.fingerprint!", *LOWERING_DOORS, "_C")),
     Room("neuron", frozenset({"torch"}), ("eager!", "_C")),
     Room("", frozenset({"torch"}), ("neuron", "eager!", *REGISTRATION, "_C")),
 )

@@ -3,7 +3,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/strides.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
@@ -18,6 +17,7 @@
 
 #include "torch/device/gil.h"
 #include "torch/eager/call_reader.h"
+#include "torch/eager/resolve.h"
 
 namespace neuron::torch_face {
 namespace {
@@ -157,80 +157,6 @@ std::shared_ptr<const EagerProgram> compile_in_python(const NativeOp& op, Argume
   });
 }
 
-// Turns the places of a binding into positions of calls like `call`, and checks what a launch will not check again.
-class Resolver {
- public:
-  Resolver(const NativeOp& op, const Call& call, Arguments arguments) : op_(op), call_(call), arguments_(arguments) {}
-
-  std::unique_ptr<const LaunchPlan> resolve(const EagerProgram& program) const {
-    auto plan = std::make_unique<LaunchPlan>();
-    const Executable& executable = *program.executable;
-    plan->executable = program.executable;
-    for (const ReturnSpec& spec : program.binding.returns) plan->returns.push_back(returned(spec, program.binding));
-    plan->rng_draws = program.binding.rng_draws;
-    check(plan->returns.size() == op_.handle().schema().returns().size(), "the number of returns is not the schema's");
-    for (std::size_t i = 0; i < program.binding.inputs.size(); ++i) {
-      plan->inputs.push_back(tensor_position(program.binding.inputs[i], executable.input_bytes()[i]));
-    }
-    for (const ScalarSource& source : program.binding.scalars) plan->slots.push_back(slot(source));
-    for (std::size_t i = 0; i < program.binding.outputs.size(); ++i) {
-      plan->outputs.push_back(output(program.binding.outputs[i], executable.output_bytes()[i]));
-    }
-    return plan;
-  }
-
- private:
-  void check(bool holds, const char* what) const {
-    TORCH_CHECK(holds, "program of ", c10::toString(op_.handle().operator_name()), ": ", what);
-  }
-
-  const Position& at(std::uint32_t position) const { return call_.positions[position]; }
-
-  std::uint32_t tensor_position(const Place& place, std::uint64_t bytes) const {
-    const std::uint32_t position = position_of(op_.plan(), arguments_, place.argument, place.element);
-    const at::Tensor* tensor = at(position).tensor;
-    check(tensor != nullptr && tensor->is_privateuseone(), "a buffer is bound to something that is no neuron tensor");
-    check(at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->itemsize()) >= bytes,
-          "a buffer is smaller than the program needs");
-    return position;
-  }
-
-  SlotPlan slot(const ScalarSource& source) const {
-    if (source.kind != ScalarSource::kArgument) return {source.kind, 0, SlotPlan::kBits};
-    const std::uint32_t position = position_of(op_.plan(), arguments_, source.place.argument, source.place.element);
-    const bool is_double = at(position).scalar.kind == ScalarKind::kDouble;
-    check(at(position).scalar.kind != ScalarKind::kAbsent, "a scalar slot is bound to something that is no real number");
-    if (is_double == source.as_double) return {source.kind, position, SlotPlan::kBits};
-    return {source.kind, position, source.as_double ? SlotPlan::kIntToDouble : SlotPlan::kDoubleToInt};
-  }
-
-  // An output that is written into an argument is returned as that argument.
-  ReturnSpec returned(ReturnSpec spec, const Binding& binding) const {
-    if (spec.kind == ReturnSpec::kOutput && binding.outputs[spec.output].place) {
-      return {ReturnSpec::kArgument, 0, *binding.outputs[spec.output].place};
-    }
-    for (ReturnSpec& item : spec.items) item = returned(item, binding);
-    return spec;
-  }
-
-  OutputPlan output(const OutputSpec& spec, std::uint64_t bytes) const {
-    if (spec.place) {
-      const std::uint32_t position = tensor_position(*spec.place, bytes);
-      check(at(position).written, "an output is an argument that the schema does not write");
-      return {position, {}, {}, false, {}, 0};
-    }
-    const caffe2::TypeMeta dtype = c10::scalarTypeToTypeMeta(spec.dtype);
-    const std::size_t size = at::detail::computeStorageNbytes(spec.sizes, spec.strides, dtype.itemsize());
-    check(size >= bytes, "an output is smaller than the program needs");
-    return {-1,    spec.sizes, spec.strides, at::IntArrayRef(spec.strides) == at::IntArrayRef(c10::contiguous_strides(spec.sizes)),
-            dtype, size};
-  }
-
-  const NativeOp& op_;
-  const Call& call_;
-  Arguments arguments_;
-};
-
 std::vector<std::uint64_t> key_of(const Call& call) { return {call.key.span().begin(), call.key.span().end()}; }
 
 // What compiling may change of a call: it resizes out= arguments.
@@ -274,7 +200,10 @@ void compile_missing(NativeOp& op, const Call& call, const torch::jit::Stack& st
   compile_nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed.count()), std::memory_order_relaxed);
   Call compiled;
   read_call(compiled, op.plan(), arguments);
-  auto plan = program ? Resolver(op, compiled, arguments).resolve(*program) : nullptr;
+  auto place = [&](const Place& at) { return position_of(op.plan(), arguments, at.argument, at.element); };
+  auto plan = program ? resolve(*program, compiled, c10::toString(op.handle().operator_name()), place) : nullptr;
+  TORCH_CHECK(!plan || plan->returns.size() == op.handle().schema().returns().size(), "program of ",
+              c10::toString(op.handle().operator_name()), ": the number of returns is not the schema's");
   if (plan && missed.written_empty(compiled)) {
     auto resizing = std::make_unique<LaunchPlan>(*plan);
     for (OutputPlan& output : resizing->outputs) {

@@ -3,7 +3,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
-#include <c10/util/SmallVector.h>
 
 #include <atomic>
 #include <cstdint>
@@ -11,14 +10,12 @@
 #include <span>
 #include <string>
 
-#include "core/stream.h"
 #include "torch/eager/argument_plan.h"
 #include "torch/eager/cache.h"
 #include "torch/eager/call.h"
+#include "torch/eager/launch.h"
 
 namespace neuron::torch_face {
-
-using Outputs = c10::SmallVector<at::Tensor, 4>;
 
 // Lives to the end of the process.
 class NativeOp {

@@ -17,8 +17,9 @@ from torch_neuronx import _C
 from .. import compiler, envvars
 from ..compiler import cache
 from ..compiler.lowering import registry
-from ..compiler.lowering.call import Place, lower_call, map_tensors
+from ..compiler.lowering.call import lower_call, map_tensors
 from ..compiler.lowering.dtypes import float64_is_exact, warn_float64_is_narrowed
+from ..compiler.lowering.edges import Place
 from ..compiler.lowering.node import meta_outputs
 from .tracking import count_disk_hit
 

@@ -1,0 +1,5 @@
+"""``torch.compile(backend="neuron")``: whole graphs, forward and backward, on the compiler core that eager uses."""
+
+from .backend import create_neuron_backend, neuron_backend
+
+__all__ = ["create_neuron_backend", "neuron_backend"]
