@@ -41,7 +41,7 @@ ROOMS = (
     Room("compiler.lowering", frozenset({"torch", "numpy"}), ("compiler.hlo",)),
     Room("compiler"),
     Room("eager", frozenset({"torch"}), ("compiler!", "compiler.cache!", *LOWERING_DOORS, "_C")),
-    Room("dynamo", frozenset({"torch"}), ("compiler!", "compiler.cache!", "compiler.hlo.fingerprint!", *LOWERING_DOORS, "_C")),
+    Room("dynamo", frozenset({"torch", "sympy"}), ("compiler!", "compiler.cache!", "compiler.hlo.fingerprint!", *LOWERING_DOORS, "_C")),
     Room("neuron", frozenset({"torch"}), ("eager!", "_C")),
     Room("", frozenset({"torch"}), ("neuron", "eager!", *REGISTRATION, "_C")),
 )

@@ -113,6 +113,40 @@ def test_attention_is_one_operator() -> None:
         torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-4, atol=1e-5)
 
 
+def test_a_new_size_needs_no_new_trace() -> None:
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).reshape(-1).softmax(0).sum() + x.shape[0]
+
+    counter = torch._dynamo.testing.CompileCounterWithBackend("neuron")
+    function_on_device = torch.compile(function, backend=counter, dynamic=True)
+    for length in (5, 6, 7, 6):
+        (x, dx), (w, dw) = both(length, 4), both(4, 3)
+        expected, actual = function(x, w), function_on_device(dx, dw)
+        torch.testing.assert_close(actual.cpu(), expected)
+        actual.backward()
+        expected.backward()
+        torch.testing.assert_close(dw.grad.cpu(), w.grad, rtol=1e-4, atol=1e-5)
+    assert counter.frame_count == 1
+
+
+def test_a_growing_cache_is_traced_twice_at_most() -> None:
+    """Dynamo makes a size symbolic when it first changes."""
+    counter = torch._dynamo.testing.CompileCounterWithBackend("neuron")
+
+    @torch.compile(backend=counter)
+    def step(cache: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        cache = torch.cat([cache, x[None]])
+        return cache, functional.softmax(cache @ x, 0) @ cache
+
+    cache, expected = torch.zeros(1, 4, device="neuron"), torch.zeros(1, 4)
+    for _ in range(6):
+        x = torch.randn(4)
+        cache, out = step(cache, x.to("neuron"))
+        expected = torch.cat([expected, x[None]])
+        torch.testing.assert_close(out.cpu(), functional.softmax(expected @ x, 0) @ expected)
+    assert counter.frame_count == 2
+
+
 def test_graph_breaks_split_the_program() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .decompositions import decompositions
-from .executable import compile_graph
+from .executable import CompiledGraph
 
 OPTIONS = {"model_name": str, "fallback_execution": bool}
 """What ``torch.compile(options=...)`` takes, with the type of each."""
@@ -57,4 +57,4 @@ def _check_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _compile(name: str, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    return compile_graph(gm, name)
+    return CompiledGraph(gm, name)

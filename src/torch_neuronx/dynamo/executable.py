@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
+import sympy
+import torch
 from torch import fx
 
 from torch_neuronx import _C
@@ -16,24 +21,65 @@ from ..compiler.lowering.graph import LoweredGraph, lower_graph
 
 
 class CompiledGraph:
-    """A graph of AOTAutograd as it calls it: a list of inputs, which is emptied so that they may die, to a list of outputs; one launch."""
+    """A graph of AOTAutograd as it calls it: from a list of inputs, which is emptied so that they may die, to a list of outputs.
 
-    def __init__(self, lowered: LoweredGraph, name: str) -> None:
-        self._program = _C.GraphProgram(name, _image(lowered), asdict(lowered.binding), lowered.inputs)
-        self._constants = lowered.constants
+    Programs have fixed sizes. A graph with symbolic ones compiles a program for each choice of their values when it first meets it.
+    """
+
+    def __init__(self, gm: fx.GraphModule, name: str) -> None:
+        self._graph = gm.graph
+        self._name = name
+        self._symbols = _symbols(gm.graph)
+        self._programs: dict[tuple[int, ...], _Program] = {}
         self._boxed_call = True  # what AOTAutograd asks for; it looks into the instance
+        if not self._symbols:
+            self._programs[()] = _Program(lower_graph(self._graph, name), name)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        outputs = self._program(inputs)
+        sizes = tuple([source(inputs) for source in self._symbols.values()])
+        program = self._programs.get(sizes)
+        if program is None:
+            lowered = lower_graph(self._graph, self._name, dict(zip(self._symbols, map(sympy.Integer, sizes), strict=True)))
+            program = self._programs[sizes] = _Program(lowered, self._name)
+        outputs = program(inputs)
         inputs.clear()
+        return outputs
+
+
+class _Program:
+    """One launch, and what the graph returns besides tensors."""
+
+    def __init__(self, lowered: LoweredGraph, name: str) -> None:
+        self._launch = _C.GraphProgram(name, _image(lowered), asdict(lowered.binding), lowered.inputs)
+        self._constants = lowered.constants
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        outputs = self._launch(inputs)
         for position, value in self._constants.items():
             outputs[position] = value
         return outputs
 
 
-def compile_graph(gm: fx.GraphModule, name: str) -> CompiledGraph:
-    """Lowers and compiles ``gm``, or takes what the disk cache has."""
-    return CompiledGraph(lower_graph(gm.graph, name), name)
+def _symbols(graph: fx.Graph) -> dict[Any, Callable[[list[Any]], int]]:
+    """The graph's symbolic sizes (sympy symbols), and how the value of each is read off the inputs."""
+    found: dict[Any, Callable[[list[Any]], int]] = {}
+
+    def bind(size: Any, source: Callable[[list[Any]], int]) -> None:
+        if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
+            found.setdefault(size.node.expr, source)
+
+    for index, node in enumerate(graph.find_nodes(op="placeholder")):
+        example = node.meta["val"]
+        bind(example, itemgetter(index))
+        if isinstance(example, torch.Tensor):
+            for dim, size in enumerate(example.shape):
+                bind(size, partial(_size, index, dim))
+    return found
+
+
+def _size(index: int, dim: int, inputs: list[Any]) -> int:
+    size: int = inputs[index].shape[dim]
+    return size
 
 
 def _image(lowered: LoweredGraph) -> bytes:

@@ -54,13 +54,13 @@ class MissingLoweringsError(NotImplementedError):
         super().__init__(f"graph {name}: {len(missing)} operators have no lowering for device neuron:\n{shown}")
 
 
-def lower_graph(graph: fx.Graph, name: str) -> LoweredGraph:
-    """Lowers a graph whose nodes' ``meta["val"]`` are fake tensors of fixed sizes.
+def lower_graph(graph: fx.Graph, name: str, sizes: Mapping[Any, Any] | None = None) -> LoweredGraph:
+    """Lowers a graph whose nodes' ``meta["val"]`` are fake tensors, for one choice of its symbolic sizes.
 
-    Nodes are functional, but for ``aten.copy_`` into a placeholder. MissingLoweringsError names every node that cannot be lowered;
-    ValueError if a node is no operator or an input has no fixed size.
+    Nodes are functional, but for ``aten.copy_`` into a placeholder. ``sizes`` gives each symbol its number (both sympy's).
+    MissingLoweringsError names every node that cannot be lowered; ValueError if a node is no operator or a symbol has no number.
     """
-    lowering = _GraphLowering(name)
+    lowering = _GraphLowering(name, _Numbers(name, sizes or {}))
     for node in graph.nodes:
         lowering.visit(node)
     if lowering.missing:
@@ -68,9 +68,42 @@ def lower_graph(graph: fx.Graph, name: str) -> LoweredGraph:
     return lowering.build(graph)
 
 
+class _Numbers:
+    """Symbolic sizes as numbers."""
+
+    def __init__(self, name: str, sizes: Mapping[Any, Any]) -> None:
+        self._name = name
+        self._sizes = sizes
+        self._known: dict[Any, int] = {}
+
+    def number(self, size: Any) -> Any:
+        """``size`` itself unless it is symbolic."""
+        if not isinstance(size, torch.SymInt | torch.SymBool):
+            return size
+        expression = size.node.expr
+        if expression not in self._known:
+            value = expression.xreplace(self._sizes)
+            if value.free_symbols:
+                raise ValueError(f"graph {self._name}: the size {expression} depends on {value.free_symbols}, which no input has")
+            self._known[expression] = bool(value) if isinstance(size, torch.SymBool) else int(value)
+        return self._known[expression]
+
+    def meta(self, value: Any) -> Any:
+        """A fake tensor as a meta tensor of fixed sizes, lists item by item; anything else as a number."""
+        if isinstance(value, list | tuple):
+            return [self.meta(item) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return self.number(value)
+        shape, strides = ([self.number(size) for size in sizes] for sizes in (value.shape, value.stride()))
+        meta = torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
+        meta = torch._conj(meta) if value.is_conj() else meta
+        return torch._neg_view(meta) if value.is_neg() else meta
+
+
 class _GraphLowering:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, numbers: _Numbers) -> None:
         self.name = name
+        self.numbers = numbers
         self.b = LoweringBuilder(name)
         self.edges = Edges(self.b)
         # Values (or lists of them, or numbers) and meta tensors of the nodes so far.
@@ -91,6 +124,8 @@ class _GraphLowering:
                 self.metas[node] = self.metas[source][index]
                 if source in self.values:
                     self.values[node] = self.values[source][index]
+            case "call_function" if isinstance(node.meta["val"], torch.SymInt | torch.SymBool | int):
+                self.values[node] = self.metas[node] = self.numbers.number(node.meta["val"])
             case "call_function" if isinstance(node.target, torch._ops.OpOverload):
                 self._operator(node, node.target)
             case "output":
@@ -102,13 +137,11 @@ class _GraphLowering:
         place = (len(self.inputs), -1)
         self.positions[node] = place[0]
         example = node.meta["val"]
-        if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
-            raise ValueError(f"graph {self.name}: input {place[0]} is the symbolic number {example}; sizes must be fixed")
-        if not isinstance(example, torch.Tensor):
-            self.values[node] = self.metas[node] = example
+        meta = self.metas[node] = self.numbers.meta(example)
+        if not isinstance(meta, torch.Tensor):
+            self.values[node] = meta
             self.inputs.append(None)
             return
-        meta = self.metas[node] = _meta(example)
         if example.device.type == "cpu":
             if example.dim():
                 raise ValueError(f"graph {self.name}: input {place[0]} is a CPU tensor of sizes {tuple(example.shape)}")
@@ -119,7 +152,7 @@ class _GraphLowering:
         self.inputs.append((tuple(meta.shape), tuple(meta.stride())))
 
     def _operator(self, node: fx.Node, op: torch._ops.OpOverload) -> None:
-        self.metas[node] = torch.utils._pytree.tree_map_only(torch.Tensor, _meta, node.meta["val"])
+        self.metas[node] = self.numbers.meta(node.meta["val"])
         variant = find(op)
         if variant is None:
             self._miss(node, op, "there is none")
@@ -198,12 +231,6 @@ class _GraphLowering:
         scalars = [source for source in sources if not isinstance(source[0], int)]
         binding = Binding(tensors, scalars, results.outputs, returns, self.b.random_draws)
         return LoweredGraph(module, signature, binding, tuple(self.inputs), constants)
-
-
-def _meta(tensor: torch.Tensor) -> torch.Tensor:
-    meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
-    meta = torch._conj(meta) if tensor.is_conj() else meta
-    return torch._neg_view(meta) if tensor.is_neg() else meta
 
 
 def _arguments(node: fx.Node, op: torch._ops.OpOverload) -> dict[str, Any]:
