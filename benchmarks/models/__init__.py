@@ -6,9 +6,10 @@ gives every device the same.
 
 from __future__ import annotations
 
-from benchmarks.models import convolutional, transformers
+from benchmarks.models import convolutional, diffusion, encoders, gpt, llama, mixture_of_experts, recurrent
 from benchmarks.models.workload import Batch, Size, Workload
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for family in (convolutional, transformers) for workload in family.WORKLOADS}
+_FAMILIES = (gpt, llama, encoders, mixture_of_experts, convolutional, diffusion, recurrent)
+WORKLOADS: dict[str, Workload] = {workload.name: workload for family in _FAMILIES for workload in family.WORKLOADS}
 
 __all__ = ["WORKLOADS", "Batch", "Size", "Workload"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.models.workload import Batch, Size, Workload
+from benchmarks.models.workload import Batch, Size, Workload, class_loss
 
 CLASSES = 10
 
@@ -49,10 +49,6 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(functional.adaptive_avg_pool2d(self.stages(self.stem(images)), 1).flatten(1))
-
-
-def class_loss(logits: Tensor, batch: Batch) -> Tensor:
-    return functional.cross_entropy(logits.float(), batch.targets[0])
 
 
 def resnet(size: Size) -> ResNet:
