@@ -115,6 +115,11 @@ def stratified(dtype: str, per_exponent: int, seed: int = 0) -> Array:
     return np.concatenate([everywhere, common.astype(REAL[dtype]), steps.astype(REAL[dtype])])
 
 
+def operator_inputs(per_exponent: int) -> Array:
+    """All binades of float32, and as many numbers as in a binade in steps over the interval where activations bend."""
+    return np.concatenate([stratified("f32", per_exponent), np.linspace(-20, 20, 64 * per_exponent, dtype=np.float32)])
+
+
 def operands_of(name: str, dtype: str, arity: int, per_exponent: int) -> list[Array]:
     """Inputs for one function: stratified for each operand, in pairs with each other and with special values for two."""
     if name in _MPMATH and dtype == "f64":

@@ -36,12 +36,23 @@ def training_step(model: nn.Module, batch: Batch, workload: Workload, autocast: 
     return values
 
 
-def relative_error(actual: Tensor, expected: Tensor) -> float:
-    """The largest difference in units of the expected tensor's largest magnitude."""
+def relative_error(actual: Tensor, expected: Tensor, floor: float) -> float:
+    """The largest difference in units of the expected tensor's largest magnitude, but of ``floor`` at least."""
     if actual.numel() == 0:
         return 0.0
     actual, expected = actual.double(), expected.double()
-    return float((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-30))
+    return float((actual - expected).abs().max() / expected.abs().max().clamp_min(max(floor, 1e-30)))
+
+
+# What is exactly zero in theory (the gradient of a bias that a norm takes away again) is rounding noise beside the others of its kind.
+NOISE = 1e-2
+
+
+def errors_of(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
+    """For every value the largest difference in units of its largest magnitude, or of NOISE times the largest gradient."""
+    gradients = [value.abs().max().double() for name, value in expected.items() if name.endswith(".grad")]
+    floor = NOISE * float(max(gradients, default=torch.tensor(0.0)))
+    return {name: relative_error(actual[name], value, floor if name.endswith(".grad") else 0.0) for name, value in expected.items()}
 
 
 def steps(workload: Workload, dtype: torch.dtype, autocast: torch.dtype | None, devices: tuple[str, ...]) -> list[dict[str, Tensor]]:
@@ -56,7 +67,7 @@ def check_training_step(workload: Workload, tolerance: float = F32_TOLERANCE) ->
     """Asserts that in float32 outputs, gradients, parameters and buffers equal the CPU's to ``tolerance`` of each tensor's scale."""
     expected, actual = steps(workload, torch.float32, None, ("cpu", "neuron"))
     assert actual.keys() == expected.keys()
-    errors = {name: relative_error(actual[name], value) for name, value in expected.items()}
+    errors = errors_of(actual, expected)
     wrong = {name: error for name, error in errors.items() if not error <= tolerance}
     assert not wrong, f"{workload.name}: beyond {tolerance}: {wrong}"
 
@@ -67,10 +78,14 @@ def check_low_precision_step(workload: Workload, dtype: torch.dtype, autocast: t
     Both round at other places, so neither is the truth for the other: one tensor may be a few times worse, all of them together may not.
     """
     (exact,) = steps(workload, torch.float32, None, ("cpu",))
-    expected, actual = steps(workload, dtype, autocast, ("cpu", "neuron"))
-    assert {name: value.dtype for name, value in actual.items()} == {name: value.dtype for name, value in expected.items()}
+    with torch.backends.mkldnn.flags(enabled=False):  # oneDNN has no recurrent networks in float16 on every CPU, and does not say so
+        (expected,) = steps(workload, dtype, autocast, ("cpu",))
+    (actual,) = steps(workload, dtype, autocast, ("neuron",))
+    # The output's own type follows CUDA's autocast lists on the device and the CPU's on the CPU.
+    assert all(actual[name].dtype == value.dtype for name, value in expected.items() if name != "output")
     rounding = torch.finfo(autocast or dtype).eps
-    errors = {name: (relative_error(actual[name], value), relative_error(expected[name], value)) for name, value in exact.items()}
+    of_neuron, of_cpu = errors_of(actual, exact), errors_of(expected, exact)
+    errors = {name: (of_neuron[name], of_cpu[name]) for name in exact}
     wrong = {name: (ours, cpu) for name, (ours, cpu) in errors.items() if not ours <= 4 * cpu + 2 * rounding}
     assert not wrong, f"{workload.name}: (neuron's error, the CPU's error) {wrong}"
     ours, cpu = (statistics.geometric_mean(max(error[side], rounding / 4) for error in errors.values()) for side in (0, 1))

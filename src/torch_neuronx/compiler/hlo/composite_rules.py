@@ -201,6 +201,40 @@ def pooled_shape(x: TensorType, window: Ints, strides: Ints, padding: Ints, dila
     return tuple(shape)
 
 
+def ctc_loss(
+    log_probs: TensorType, targets: TensorType, input_lengths: TensorType, target_lengths: TensorType, *, blank: int
+) -> tuple[TensorType, TensorType]:
+    check_dtype(log_probs, REAL_FLOAT)
+    if log_probs.rank != 3 or targets.rank != 2 or targets.dtype is not DType.I64 or targets.shape[0] != log_probs.shape[1]:
+        raise ValueError(f"log_probs {log_probs} and targets {targets} must be [T,B,C] and i64[B,S]")
+    time, batch, classes = log_probs.shape
+    lengths = TensorType((batch,), DType.I64)
+    if input_lengths != lengths or target_lengths != lengths:
+        raise ValueError(f"input_lengths {input_lengths} and target_lengths {target_lengths} must be {lengths}")
+    if not 0 <= blank < classes:
+        raise ValueError(f"blank is {blank}; it must lie in [0, {classes})")
+    states = 2 * targets.shape[1] + 1
+    return TensorType((batch,), log_probs.dtype), TensorType((batch, time, states), log_probs.dtype)
+
+
+def ctc_loss_backward(
+    grad: TensorType,
+    log_probs: TensorType,
+    targets: TensorType,
+    input_lengths: TensorType,
+    target_lengths: TensorType,
+    loss: TensorType,
+    log_alpha: TensorType,
+    *,
+    blank: int,
+    zero_infinity: bool,
+) -> TensorType:
+    expected = ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=blank)
+    if (loss, log_alpha) != expected or grad != loss:
+        raise ValueError(f"grad {grad}, loss {loss}, log_alpha {log_alpha} must be {expected[0]}, {expected[0]}, {expected[1]}")
+    return log_probs
+
+
 def sort(x: TensorType, *, dim: int, descending: bool, stable: bool) -> tuple[TensorType, TensorType]:
     check_dtype(x, REAL)
     check_dims("dim", (dim,), x.rank)

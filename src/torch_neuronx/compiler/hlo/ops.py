@@ -226,6 +226,15 @@ COMPOSITES: Mapping[str, OpSpec] = _table(
         "window sums of x [N, C, spatial...] divided by divisor, or by the number of elements (with padding if count_include_pad)",
     ),
     ("avg_pool_backward", "dout", _AVG_POOL + " input_shape", composite_rules.avg_pool_backward, "gradient of avg_pool"),
+    (
+        "ctc_loss", "log_probs targets input_lengths target_lengths", "blank", composite_rules.ctc_loss,
+        "(negative log likelihood [B], log alpha [B,T,2S+1]) of log_probs [T,B,C] and targets i64[B,S]; "
+        "log alpha is defined up to a target's length",
+    ),
+    (
+        "ctc_loss_backward", "grad log_probs targets input_lengths target_lengths loss log_alpha", "blank zero_infinity",
+        composite_rules.ctc_loss_backward, "gradient of ctc_loss by what log_probs is the log softmax of",
+    ),
     ("sort", "x", "dim descending stable", composite_rules.sort, "(values, indices i64); nan is the largest; always stable"),
     ("topk", "x", "k dim largest", composite_rules.topk, "(values, indices i64) of the k first in sorted order"),
     ("scan", "x", "kind dim", composite_rules.scan, "inclusive cumulative add multiply maximum minimum along dim"),

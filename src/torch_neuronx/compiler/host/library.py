@@ -45,6 +45,8 @@ def has_kernel(composite: Operation) -> bool:
     match name:
         case "philox":
             return all(operand.is_scalar for operand in composite.operands)
+        case "ctc_loss" | "ctc_loss_backward":
+            return composite.operands[0].dtype in (DType.F32, DType.F64)
         case "topk" | "scan":
             return composite.operands[0].dtype not in _UNSORTED
         case _:
@@ -144,6 +146,13 @@ def _avg_pool(operation: Operation) -> Encoding:
     return Encoding(attributes["name"], ints, cost=operation.results[0].type.size * prod(window) / _SPARSE_RATE)
 
 
+def _ctc(operation: Operation) -> Encoding:
+    attributes = operation.attributes
+    flags = (int(attributes["zero_infinity"]),) if "zero_infinity" in attributes else ()
+    states = operation.operands[-1] if flags else operation.results[1]
+    return Encoding(attributes["name"], (attributes["blank"], *flags), cost=30 * states.type.size / _SPARSE_RATE)
+
+
 def _sort(operation: Operation) -> Encoding:
     attributes, (x,) = operation.attributes, operation.operands
     ints = (attributes["dim"], int(attributes["descending"]), int(attributes["stable"]))
@@ -178,6 +187,8 @@ COMPOSITES: Mapping[str, Encoder] = {
     "max_pool": _max_pool,
     "avg_pool": _avg_pool,
     "avg_pool_backward": _avg_pool,
+    "ctc_loss": _ctc,
+    "ctc_loss_backward": _ctc,
     "sort": _sort,
     "topk": _topk,
     "scan": _scan,

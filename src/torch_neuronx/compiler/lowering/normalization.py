@@ -115,7 +115,9 @@ def rms_norm(b: LoweringBuilder, input: Value, normalized_shape: Dims, weight: V
     x = widened(b, input)
     dims = range(len(x.shape) - len(normalized_shape), len(x.shape))
     mean_square = mean_over(b, b.multiply(x, x), dims)
-    epsilon = torch.finfo(b.metas["input"].dtype).eps if eps is None else eps
+    # Without an eps PyTorch takes that of the type it computes in, not of the input's.
+    computed = torch.promote_types(b.metas["input"].dtype, torch.float32)
+    epsilon = torch.finfo(computed).eps if eps is None else eps
     rstd = b.rsqrt(b.add(mean_square, b.constant(epsilon, x.dtype, mean_square.shape)))
     normal = b.multiply(x, spread(b, rstd, x.shape, dims))
     return affine(b, normal, weight, None, dims), b.reshape(rstd, b.outputs[1].shape)

@@ -14,6 +14,7 @@ from ..ir import Module, Operation, Value
 from ..rebuild import rebuild
 from .attention import decompose_attention, decompose_attention_backward
 from .convolution import decompose_convolution_input_grad, decompose_convolution_weight_grad
+from .ctc import decompose_ctc_loss, decompose_ctc_loss_backward
 from .ordering import decompose_scan, decompose_topk
 from .philox import decompose_philox
 from .pooling import decompose_avg_pool, decompose_avg_pool_backward, decompose_max_pool, decompose_max_pool_backward
@@ -31,6 +32,8 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = MappingProxyType(
         "max_pool_backward": decompose_max_pool_backward,
         "avg_pool": decompose_avg_pool,
         "avg_pool_backward": decompose_avg_pool_backward,
+        "ctc_loss": decompose_ctc_loss,
+        "ctc_loss_backward": decompose_ctc_loss_backward,
         "topk": decompose_topk,
         "scan": decompose_scan,
         "philox": decompose_philox,
