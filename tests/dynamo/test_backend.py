@@ -147,6 +147,32 @@ def test_a_growing_cache_is_traced_twice_at_most() -> None:
     assert counter.frame_count == 2
 
 
+def test_complex_numbers_and_their_lazy_conjugates() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return (x * y).conj(), torch.view_as_real(x.conj() * y).square().sum()
+
+    x, y = (torch.randn(3, 4, dtype=torch.complex64) for _ in range(2))
+    dx, dy = (value.to("neuron").requires_grad_() for value in (x, y))
+    x.requires_grad_(), y.requires_grad_()
+    expected, actual = function(x, y), compiled(function)(dx, dy)
+    torch.testing.assert_close(actual[0].cpu(), expected[0].resolve_conj())
+    expected[1].backward()
+    actual[1].backward()
+    torch.testing.assert_close(dx.grad.cpu(), x.grad)
+    torch.testing.assert_close(dy.grad.cpu(), y.grad)
+
+
+def test_eager_ops_between_graphs_are_not_traced_into() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        places = (y > 1).nonzero()
+        return y[places[:, 0]].flip(0) * 3
+
+    x = torch.tensor([0.5, -2.0, 3.0])
+    assert torch.compile(function, backend="neuron")(x.to("neuron")).tolist() == function(x).tolist()
+
+
 def test_graph_breaks_split_the_program() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2

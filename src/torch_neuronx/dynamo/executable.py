@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from torch_neuronx import _C
 
@@ -33,17 +34,21 @@ class CompiledGraph:
         self._programs: dict[tuple[int, ...], _Program] = {}
         self._boxed_call = True  # what AOTAutograd asks for; it looks into the instance
         if not self._symbols:
-            self._programs[()] = _Program(lower_graph(self._graph, name), name)
+            self._programs[()] = self._compile({})
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         sizes = tuple([source(inputs) for source in self._symbols.values()])
         program = self._programs.get(sizes)
         if program is None:
-            lowered = lower_graph(self._graph, self._name, dict(zip(self._symbols, map(sympy.Integer, sizes), strict=True)))
-            program = self._programs[sizes] = _Program(lowered, self._name)
+            program = self._programs[sizes] = self._compile(dict(zip(self._symbols, map(sympy.Integer, sizes), strict=True)))
         outputs = program(inputs)
         inputs.clear()
         return outputs
+
+    def _compile(self, sizes: Mapping[Any, Any]) -> _Program:
+        # Lowerings compute with meta tensors; the fake tensors of a trace that may be going on are none of them.
+        with unset_fake_temporarily():
+            return _Program(lower_graph(self._graph, self._name, sizes), self._name)
 
 
 class _Program:
@@ -52,9 +57,12 @@ class _Program:
     def __init__(self, lowered: LoweredGraph, name: str) -> None:
         self._launch = _C.GraphProgram(name, _image(lowered), asdict(lowered.binding), lowered.inputs)
         self._constants = lowered.constants
+        self._lazy = lowered.lazy
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         outputs = self._launch(inputs)
+        for position, view in self._lazy.items():
+            outputs[position] = view(outputs[position])
         for position, value in self._constants.items():
             outputs[position] = value
         return outputs

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .tracking import clear_op_tracking, fallback_policy, get_executed_ops, get_fallback_ops, statistics
+from .untraced import untraced
 
 __all__ = [
     "clear_op_tracking",
@@ -28,6 +29,7 @@ def install() -> None:
     install_native_ops()
 
 
+@untraced
 def compile_call(op_name: str, arguments: list[Any]) -> Any:
     """The program for one call of an op, made on a miss of the dispatcher's cache; see :func:`.miss.compile_call`."""
     from .miss import compile_call

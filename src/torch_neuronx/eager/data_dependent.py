@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import torch
 
+from .untraced import untraced
+
 _KERNELS = torch.library.Library("aten", "IMPL")
 
 
 def register_data_dependent_ops() -> None:
     """Registers the compositions for device ``neuron``; call it once."""
     for name, kernel in (("equal", equal), ("masked_select", masked_select), ("nonzero", nonzero)):
-        _KERNELS.impl(name, kernel, "PrivateUse1")
+        _KERNELS.impl(name, untraced(kernel), "PrivateUse1")
 
 
 def equal(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from .untraced import untraced
+
 _KERNELS = torch.library.Library("aten", "IMPL")
-_STEPS = ("_fused_adam_", "_fused_adamw_", "_fused_sgd_")
+_STEPS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 
 
 def register_fused_steps() -> None:
@@ -24,6 +26,7 @@ def register_fused_steps() -> None:
 def _with_tensor_rate(name: str) -> Callable[..., None]:
     step = getattr(torch.ops.aten, name).tensor_lr
 
+    @untraced
     def kernel(*tensors: Any, lr: float, **options: Any) -> None:
         step(*tensors, lr=torch.tensor(lr, dtype=torch.float64), **options)
 

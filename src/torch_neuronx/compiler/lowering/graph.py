@@ -26,7 +26,8 @@ class LoweredGraph:
     """A module with its signature and binding, whose places are ``[input, -1]``.
 
     ``inputs``: one entry per placeholder. ``constants``: what the graph returns that is no tensor, by the position of the return; the
-    binding has ``["none"]`` there.
+    binding has ``["none"]`` there. ``lazy``: PyTorch's lazy views (of the conjugate, of the negative) that the graph returns: the launch
+    gives what the view is of.
     """
 
     module: Module
@@ -34,6 +35,7 @@ class LoweredGraph:
     binding: Binding
     inputs: tuple[InputShape, ...]
     constants: Mapping[int, Any]
+    lazy: Mapping[int, Callable[[torch.Tensor], torch.Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ class _GraphLowering:
         self.edges.random_state()
         results = Results()
         constants: dict[int, Any] = {}
+        lazy: dict[int, Callable[[torch.Tensor], torch.Tensor]] = {}
         returns = []
         returned: dict[fx.Node, list[Any]] = {}
         for target, value in self.written.items():
@@ -207,16 +210,30 @@ class _GraphLowering:
                 continue
             if output not in returned:
                 own = output.op == "placeholder" and self.inputs[self.positions[output]] is not None
-                returned[output] = (
-                    ["arg", self.positions[output], -1] if own else results.add(self.values[output], self.metas[output], None)
-                )
+                returned[output] = ["arg", self.positions[output], -1] if own else self._add(results, output)
+            if returned[output][0] == "output" and (view := _lazy_view(self.metas[output])):
+                lazy[position] = view
             returns.append(returned[output])
-        return self._assemble(results, returns, {position: value for position, value in constants.items() if value is not None})
+        given = {position: value for position, value in constants.items() if value is not None}
+        return self._assemble(results, returns, given, lazy)
+
+    def _add(self, results: Results, output: fx.Node) -> list[Any]:
+        """A new tensor for an output: what is behind a lazy view, as the program that gets it will look through the view."""
+        value, meta = self.values[output], self.metas[output]
+        if meta.is_conj():
+            value = self.b.complex(self.b.real(value), self.b.negate(self.b.imag(value)))
+        return results.add(self.b.negate(value) if meta.is_neg() else value, meta, None)
 
     def _constant(self, output: Any) -> Any:
         return self.values[output] if isinstance(output, fx.Node) else output
 
-    def _assemble(self, results: Results, returns: list[list[Any]], constants: Mapping[int, Any]) -> LoweredGraph:
+    def _assemble(
+        self,
+        results: Results,
+        returns: list[list[Any]],
+        constants: Mapping[int, Any],
+        lazy: Mapping[int, Callable[[torch.Tensor], torch.Tensor]],
+    ) -> LoweredGraph:
         module, kept = without_unread(self.b.build(results.values))
         sources = [self.edges.sources[i] for i in kept]
         tensors = [source for source in sources if isinstance(source[0], int)]
@@ -230,7 +247,15 @@ class _GraphLowering:
         signature = Signature(layouts, tuple(results.layouts), donations, self.name)
         scalars = [source for source in sources if not isinstance(source[0], int)]
         binding = Binding(tensors, scalars, results.outputs, returns, self.b.random_draws)
-        return LoweredGraph(module, signature, binding, tuple(self.inputs), constants)
+        return LoweredGraph(module, signature, binding, tuple(self.inputs), constants, lazy)
+
+
+def _lazy_view(meta: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    if meta.is_conj() and meta.is_neg():
+        return lambda tensor: torch._neg_view(torch._conj(tensor))
+    if meta.is_conj():
+        return torch._conj
+    return torch._neg_view if meta.is_neg() else None
 
 
 def _arguments(node: fx.Node, op: torch._ops.OpOverload) -> dict[str, Any]:

@@ -16,6 +16,7 @@ Number = Value | int | float
 
 # Without a meta function: results are like these arguments.
 _ADAM_OUTPUTS = ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")
+_ADAGRAD_OUTPUTS = ("self", "grads", "state_sums")
 _SGD_OUTPUTS = ("self", "grads", "momentum_buffer_list")
 
 
@@ -168,6 +169,57 @@ def fused_sgd(
         moved = b.subtract(parameter, b.multiply(b.scalar(lr, dtype, parameter.shape), direction))
         new_parameters.append(guard.chosen(b, moved, former))
     return new_parameters, new_grads, new_momenta
+
+
+def _adagrad_step(
+    b: LoweringBuilder,
+    guard: _Guard,
+    former: Sequence[Value],
+    count: Value,
+    lr: Number,
+    decays: tuple[float, float],
+    eps: float,
+    maximize: bool,
+) -> list[Value]:
+    """New parameter, gradient and sum of squares of Adagrad (Duchi et al., 2011); ``decays`` are the rate's and the weights'."""
+    dtype = accumulation_dtype(former[0].dtype)
+    parameter, grad, total = (b.cast(value, dtype) for value in former)
+    grad = guard.unscaled(b, grad)
+    direction = b.negate(grad) if maximize else grad
+    lr_decay, weight_decay = decays
+    if weight_decay:
+        direction = b.add(direction, b.multiply(parameter, b.like(weight_decay, parameter)))
+    before = b.subtract(b.cast(b.reshape(count, ()), dtype), b.constant(1, dtype))
+    slowed = b.add(b.constant(1, dtype), b.multiply(before, b.constant(lr_decay, dtype)))
+    rate = b.broadcast(b.divide(b.scalar(lr, dtype), slowed), parameter.shape)
+    total = b.add(total, b.multiply(direction, direction))
+    moved = b.subtract(parameter, b.divide(b.multiply(rate, direction), b.add(b.sqrt(total), b.like(eps, total))))
+    updated = zip((moved, grad, total), former, strict=True)
+    return [guard.chosen(b, new, old) for new, old in updated]
+
+
+@lowering("aten::_fused_adagrad.tensor_lr", outputs_like=_ADAGRAD_OUTPUTS)
+def fused_adagrad(
+    b: LoweringBuilder,
+    parameters: Sequence[Value],
+    grads: Sequence[Value],
+    sums: Sequence[Value],
+    steps: Sequence[Value],
+    lr: Number,
+    lr_decay: float,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+    grad_scale: Value | None,
+    found_inf: Value | None,
+) -> tuple[list[Value], list[Value], list[Value]]:
+    guard = _Guard(grad_scale, found_inf)
+    new = [
+        _adagrad_step(b, guard, former, count, lr, (lr_decay, weight_decay), eps, maximize)
+        for *former, count in zip(parameters, grads, sums, steps, strict=True)
+    ]
+    new_parameters, new_grads, new_sums = ([each[part] for each in new] for part in range(3))
+    return new_parameters, list(grads) if grad_scale is None else new_grads, new_sums
 
 
 @lowering("aten::_amp_foreach_non_finite_check_and_unscale")

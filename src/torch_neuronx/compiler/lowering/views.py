@@ -41,6 +41,17 @@ def alias(b: LoweringBuilder, x: Value, *arguments: Any) -> Value:
     return b.reshape(x, b.output.shape)
 
 
+@lowering("aten::_conj", exact=True, native=False)
+def lazy_conjugate(b: LoweringBuilder, x: Value) -> Value:
+    """A graph has no lazy views: values are what they stand for."""
+    return b.complex(b.real(x), b.negate(b.imag(x)))
+
+
+@lowering("aten::_neg_view", exact=True, native=False)
+def lazy_negative(b: LoweringBuilder, x: Value) -> Value:
+    return b.negate(x)
+
+
 @_view("aten::expand")
 def expand(b: LoweringBuilder, x: Value, size: Ints, implicit: bool) -> Value:
     return b.broadcast(x, b.output.shape)
