@@ -1,87 +1,143 @@
-"""A GPT training step on device "neuron" against CPU eager: medians of interleaved repeats, and how far the losses differ.
+"""Models of the catalogue on device "neuron" against CPU eager: model × mode × precision × threads, medians of interleaved steps.
 
-4 layers, width 384, 6 heads, vocabulary 4096, batch 4 x 256, AdamW(foreach), no dropout, float32. Run as ``python -m benchmarks.eager``.
+Every case runs in a process of its own. A ratio below 1 means that the device is faster. Run as ``python -m benchmarks.eager``;
+``--write`` also puts the table and the picture into docs/.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
 
-import torch
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
-from torch import Tensor
-from torch.nn import functional
 
-from examples.gpt import GPT
+from benchmarks.measuring.case import Case, Record, first_step, measure_apart
+from benchmarks.measuring.markdown import replace_section
+from benchmarks.models import WORKLOADS
 
-VOCABULARY, CONTEXT, LAYERS, WIDTH, HEADS, BATCH = 4096, 256, 4, 384, 6, 4
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MODES, PRECISIONS, THREADS = ("training", "inference"), ("f32", "bf16"), (1, 2)
 
 
-@dataclass
-class Training:
-    """A model, its optimizer and its data on one device; ``seconds`` and ``losses`` grow with every step."""
+def cases(models: Sequence[str], modes: Sequence[str], precisions: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    return [
+        Case(model, mode, precision, count)
+        for model, mode, precision, count in product(models, modes, precisions, threads)
+        if mode == "inference" or WORKLOADS[model].trains
+    ]
 
-    device: str
-    model: GPT
-    optimizer: torch.optim.Optimizer
-    batches: list[tuple[Tensor, Tensor]]
-    seconds: list[float]
-    losses: list[float]
 
-    @staticmethod
-    def start(device: str, steps: int) -> Training:
-        """The same weights and tokens on every device: both are drawn on the CPU from one seed."""
-        torch.manual_seed(0)
-        model = GPT(VOCABULARY, CONTEXT, LAYERS, WIDTH, HEADS).to(device)
-        tokens = torch.randint(VOCABULARY, (steps, BATCH, CONTEXT + 1)).to(device)
-        batches = [(part[:, :-1].contiguous(), part[:, 1:].contiguous()) for part in tokens]
-        return Training(device, model, torch.optim.AdamW(model.parameters(), lr=3e-4, foreach=True), batches, [], [])
+def columns_of(records: Sequence[Record]) -> list[tuple[str, str, int]]:
+    return sorted({(r.case.mode, r.case.precision, r.case.threads) for r in records}, reverse=True)
 
-    def step(self) -> None:
-        """One optimizer step, timed until its loss is on the host."""
-        start = time.perf_counter()
-        inputs, targets = self.batches[len(self.losses)]
-        self.optimizer.zero_grad()
-        loss = functional.cross_entropy(self.model(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        self.optimizer.step()
-        if self.device == "neuron":
-            torch.neuron.synchronize()
-        self.losses.append(loss.item())
-        self.seconds.append(time.perf_counter() - start)
 
-    def steady(self) -> float:
-        """Median seconds of a step, the first two left out."""
-        return statistics.median(self.seconds[2:])
+def geometric_means(records: Sequence[Record]) -> list[str]:
+    """Of the ratios, one per column and one of all."""
+    per_column = [[r.ratio for r in records if (r.case.mode, r.case.precision, r.case.threads) == column] for column in columns_of(records)]
+    return [f"{statistics.geometric_mean(ratios):.2f}" for ratios in (*per_column, [r.ratio for r in records])]
+
+
+def ratio_rows(records: Sequence[Record]) -> list[list[str]]:
+    """A row per model: its ratio in every column, and their geometric mean."""
+    by_case = {r.case: r for r in records}
+    rows = []
+    for model in dict.fromkeys(r.case.model for r in records):
+        own = [by_case.get(Case(model, *column)) for column in columns_of(records)]
+        mean = statistics.geometric_mean([r.ratio for r in own if r is not None])
+        rows.append([model, *(f"{r.ratio:.2f}" if r is not None else "" for r in own), f"{mean:.2f}"])
+    return rows
+
+
+def heading(column: tuple[str, str, int]) -> str:
+    mode, precision, threads = column
+    return f"{mode}, {precision}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def time_rows(records: Sequence[Record], first_steps: dict[str, tuple[float, float]]) -> list[list[str]]:
+    """A row per model, of f32 with one thread: step times, host time per launch, first steps."""
+    rows = []
+    for record in records:
+        case = record.case
+        if (case.precision, case.threads) != ("f32", 1) or (case.mode == "inference") == WORKLOADS[case.model].trains:
+            continue
+        cold, warm = first_steps.get(case.model, (float("nan"), float("nan")))
+        numbers = (f"{record.neuron * 1e3:.1f}", f"{record.cpu * 1e3:.1f}", str(record.launches), f"{record.host_us:.1f}")
+        rows.append([case.model, *numbers, f"{cold:.2f}", f"{warm:.2f}", f"{record.loss_difference:.0e}"])
+    return rows
+
+
+TIME_HEADINGS = ("model", "neuron ms", "CPU ms", "launches", "host µs each", "first step cold s", "warm s", "losses differ by")
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---", *["--:"] * (len(headings) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def show(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(title=title)
+    for position, name in enumerate(headings):
+        table.add_column(name, justify="right" if position else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def save_picture(records: Sequence[Record], path: Path) -> None:
+    """Bars of the ratios, a group per model; the line is CPU eager."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    models = list(dict.fromkeys(r.case.model for r in records))
+    columns = columns_of(records)
+    figure, axes = pyplot.subplots(figsize=(9, 0.5 + 0.16 * len(models) * (len(columns) + 1)))
+    for position, column in enumerate(columns):
+        own = {r.case.model: r.ratio for r in records if (r.case.mode, r.case.precision, r.case.threads) == column}
+        places = [row * (len(columns) + 1) + position for row, model in enumerate(models) if model in own]
+        axes.barh(places, [own[model] for model in models if model in own], label=heading(column))
+    axes.set_yticks([row * (len(columns) + 1) + len(columns) / 2 - 0.5 for row in range(len(models))], models)
+    axes.invert_yaxis()
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    axes.set(xlabel="time of a step, neuron ÷ CPU eager", title="Eager")
+    axes.legend(fontsize="small")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=20, help="steps per device (default: %(default)s, at least 3)")
+    parser.add_argument("--models", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="MODEL", help=", ".join(WORKLOADS))
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="default: both")
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS, help="float32, and autocast to bfloat16")
+    parser.add_argument("--threads", nargs="+", type=int, default=THREADS, help="thread counts (default: 1 2)")
+    parser.add_argument("--first-steps", action="store_true", help="also the first step of a process, with and without programs on disk")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md's section and docs/images/eager.png")
     arguments = parser.parse_args()
-    if arguments.steps < 3:
-        parser.error(f"--steps must be at least 3, got {arguments.steps}")
-    neuron, cpu = (Training.start(device, arguments.steps) for device in ("neuron", "cpu"))
-    for _ in range(arguments.steps):
-        neuron.step()
-        cpu.step()
-    difference = max(abs(a - b) / abs(b) for a, b in zip(neuron.losses, cpu.losses, strict=True))
 
-    table = Table(title=f"GPT training step, {torch.get_num_threads()} threads, {arguments.steps} interleaved steps")
-    for column in ("", "neuron", "cpu", "neuron / cpu"):
-        table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    for label, ours, theirs in (
-        ("first step", neuron.seconds[0], cpu.seconds[0]),
-        ("steady step (median)", neuron.steady(), cpu.steady()),
-        ("fastest step", min(neuron.seconds), min(cpu.seconds)),
-    ):
-        table.add_row(label, f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", f"{ours / theirs:.2f}")
-    table.add_row("losses: largest relative difference", "", "", f"{difference:.1e}")
-    Console().print(table)
+    console = Console()
+    chosen = cases(arguments.models, arguments.modes, arguments.precisions, arguments.threads)
+    records = [measure_apart(case) for case in track(chosen, "measuring", console=console)]
+    trained = [model for model in arguments.models if WORKLOADS[model].trains]
+    firsts = {
+        model: first_step(Case(model, "training", "f32", 1))
+        for model in (track(trained, "first steps", console=console) if arguments.first_steps else ())
+    }
+    ratio_headings = ["model", *map(heading, columns_of(records)), "mean"]
+    ratios = [*ratio_rows(records), ["geometric mean", *geometric_means(records)]]
+    times = time_rows(records, firsts)
+    show(console, "A step, neuron ÷ CPU eager", ratio_headings, ratios)
+    show(console, "A step in float32 with one thread (of training, where the model trains)", TIME_HEADINGS, times)
+    if arguments.write:
+        save_picture(records, DOCS / "images" / "eager.png")
+        replace_section(DOCS / "performance.md", "eager", f"{markdown(ratio_headings, ratios)}\n\n{markdown(TIME_HEADINGS, times)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,174 @@
+"""One model in one mode, precision and thread count, on device "neuron" beside CPU eager; run in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+
+import torch
+
+import torch_neuronx
+from benchmarks.models import WORKLOADS, Batch, Workload
+
+WARM_UPS = 2
+# Interleaved repeats go on until there are so many, or enough and the time is over.
+MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 7, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``mode`` is "training" or "inference", ``precision`` "f32" or "bf16" (autocast)."""
+
+    model: str
+    mode: str
+    precision: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Seconds are of one step, medians of interleaved repeats; ``host_us`` is host time per launch of a step that is not waited for;
+    ``loss_difference`` is the largest relative one over all steps."""
+
+    case: Case
+    neuron: float
+    cpu: float
+    host_us: float
+    launches: int
+    loss_difference: float
+
+    @property
+    def ratio(self) -> float:
+        return self.neuron / self.cpu
+
+
+class Trainee:
+    """A model, its optimizer and its batch on one device."""
+
+    def __init__(self, workload: Workload, device: str, case: Case, model: torch.nn.Module, batch: Batch) -> None:
+        self.workload, self.device, self.case = workload, device, case
+        self.model, self.batch = copy.deepcopy(model).to(device), batch.to(device)
+        self.trains = case.mode == "training"
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, foreach=True) if self.trains else None
+        self.model.train(self.trains)
+        self.losses: list[float] = []
+
+    def step(self) -> torch.Tensor:
+        """One step; its loss is not waited for."""
+        with self._precision(), nullcontext() if self.trains else torch.no_grad():
+            loss = self.workload.loss(self.model(*self.batch.inputs), self.batch)
+        if self.optimizer is not None:
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        return loss.detach()
+
+    def timed_step(self) -> float:
+        """Seconds until the loss is on the host and the device has nothing left to do."""
+        start = time.perf_counter()
+        self.losses.append(self.step().item())
+        if self.device == "neuron":
+            torch.neuron.synchronize()
+        return time.perf_counter() - start
+
+    def _precision(self) -> AbstractContextManager[object]:
+        return torch.autocast(self.device, dtype=torch.bfloat16) if self.case.precision == "bf16" else nullcontext()
+
+
+def measure(case: Case) -> Record:
+    """Measures a case in this process; an op that falls back is an error."""
+    torch.set_num_threads(case.threads)
+    workload = WORKLOADS[case.model]
+    torch.manual_seed(0)
+    model, batch = workload.model("large"), workload.batch("large")
+    neuron, cpu = (Trainee(workload, device, case, model, batch) for device in ("neuron", "cpu"))
+    with torch_neuronx.fallback_policy("error"):
+        for _ in range(WARM_UPS):
+            neuron.timed_step()
+            cpu.timed_step()
+        times = interleaved(neuron.timed_step, cpu.timed_step)
+        host, launches = _host_time(neuron)
+    difference = max(abs(a - b) / abs(b) for a, b in zip(neuron.losses, cpu.losses, strict=True))
+    return Record(case, *(statistics.median(each) for each in times), host, launches, difference)
+
+
+def interleaved(*functions: Callable[[], float]) -> tuple[list[float], ...]:
+    """What each function returns, called in turn, in another order every time."""
+    results: tuple[list[float], ...] = tuple([] for _ in functions)
+    end = time.perf_counter() + SECONDS
+    while len(results[0]) < LEAST_REPEATS or (time.perf_counter() < end and len(results[0]) < MOST_REPEATS):
+        order = list(zip(functions, results, strict=True))
+        for function, result in order if len(results[0]) % 2 else reversed(order):
+            result.append(function())
+    return results
+
+
+def _host_time(neuron: Trainee) -> tuple[float, int]:
+    """Microseconds of host time per launch of one step, and how many launches it has."""
+    best, launches = float("inf"), 0
+    for _ in range(3):
+        before = torch_neuronx.eager.statistics().launches
+        start = time.perf_counter()
+        neuron.step()
+        elapsed = time.perf_counter() - start
+        torch.neuron.synchronize()
+        launches = torch_neuronx.eager.statistics().launches - before
+        best = min(best, elapsed / launches * 1e6)
+    return best, launches
+
+
+def first_step(case: Case) -> tuple[float, float]:
+    """Seconds of a process's first step with an empty disk cache, and of the next process's."""
+    with tempfile.TemporaryDirectory() as directory:
+        cold, warm = (float(_python(case, "--first-step", TORCH_NEURONX_NEFF_CACHE_DIR=directory)) for _ in range(2))
+    return cold, warm
+
+
+def measure_apart(case: Case) -> Record:
+    """``measure`` in a new process. RuntimeError with its last words if it fails."""
+    fields = json.loads(_python(case))
+    return Record(**(fields | {"case": case}))
+
+
+def _python(case: Case, *flags: str, **variables: str) -> str:
+    arguments = [f"--{name}={value}" for name, value in asdict(case).items()]
+    command = [sys.executable, "-m", "benchmarks.measuring.case", *arguments, *flags]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(case.threads), **variables}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"{case}: {done.stderr.strip().splitlines()[-1]}")
+    return done.stdout
+
+
+def _first_step_here(case: Case) -> float:
+    torch.set_num_threads(case.threads)
+    workload = WORKLOADS[case.model]
+    torch.manual_seed(0)
+    return Trainee(workload, "neuron", case, workload.model("large"), workload.batch("large")).timed_step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=WORKLOADS, required=True)
+    parser.add_argument("--mode", choices=["training", "inference"], default="training")
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--first-step", action="store_true", help="only the seconds of this process's first step")
+    arguments = vars(parser.parse_args())
+    only_first = arguments.pop("first_step")
+    case = Case(**arguments)
+    print(_first_step_here(case) if only_first else json.dumps(asdict(measure(case))))
+
+
+if __name__ == "__main__":
+    main()
