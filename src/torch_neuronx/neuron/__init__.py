@@ -129,4 +129,7 @@ def __getattr__(name: str) -> Any:
     # Made on first use: how many there are depends on the environment, which importing must not read.
     if name == "default_generators":
         return random.generators()
+    # What torch.utils.checkpoint asks before it saves the state of the random numbers.
+    if name == "_initialized":
+        return is_initialized()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
