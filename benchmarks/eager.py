@@ -1,6 +1,6 @@
 """Models of the catalogue on device "neuron" against CPU eager: model × mode × precision × threads, medians of interleaved steps.
 
-Every case runs in a process of its own. A ratio below 1 means that the device is faster. Run as ``python -m benchmarks.eager``;
+Every model and thread count has a process of its own. A ratio below 1 means that the device is faster. Run as ``python -m benchmarks.eager``;
 ``--write`` also puts the table and the picture into docs/.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Sequence
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 
 from rich.console import Console
@@ -27,7 +27,7 @@ MODES, PRECISIONS, THREADS = ("training", "inference"), ("f32", "bf16"), (1, 2)
 def cases(models: Sequence[str], modes: Sequence[str], precisions: Sequence[str], threads: Sequence[int]) -> list[Case]:
     return [
         Case(model, mode, precision, count)
-        for model, mode, precision, count in product(models, modes, precisions, threads)
+        for model, count, mode, precision in product(models, threads, modes, precisions)
         if mode == "inference" or WORKLOADS[model].trains
     ]
 
@@ -124,7 +124,8 @@ def main() -> None:
 
     console = Console()
     chosen = cases(arguments.models, arguments.modes, arguments.precisions, arguments.threads)
-    records = [measure_apart(case) for case in track(chosen, "measuring", console=console)]
+    groups = [list(group) for _, group in groupby(chosen, key=lambda case: (case.model, case.threads))]
+    records = [record for group in track(groups, "measuring", console=console) for record in measure_apart(group)]
     trained = [model for model in arguments.models if WORKLOADS[model].trains]
     firsts = {
         model: first_step(Case(model, "training", "f32", 1))

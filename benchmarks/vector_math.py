@@ -1,4 +1,4 @@
-"""Accuracy and speed of the vector math beside ATen's, as one table. ``--write`` puts it into docs/vector-math.md.
+"""Accuracy and speed of the vector math and of the operators composed of it beside ATen's. ``--write`` makes docs/vector-math.md.
 
 Run as ``python -m benchmarks.vector_math``. ``--every-float`` measures all 2^32 inputs of the float functions of one argument, which
 takes an hour; otherwise and for the others a sample over all binades.
@@ -7,17 +7,29 @@ takes an hour; otherwise and for the others a sample over all binades.
 from __future__ import annotations
 
 import argparse
-import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from tests.host.vector_math_accuracy import REAL, TORCH_FUNCTIONS, double_reference, every_float, operands_of, single_reference, worst
+from tests.host.operator_accuracy import OPERATORS, Operator
+from tests.host.vector_math_accuracy import (
+    REAL,
+    TORCH_FUNCTIONS,
+    double_reference,
+    every_float,
+    operands_of,
+    operator_inputs,
+    single_reference,
+    worst,
+)
 from torch_neuronx.compiler.host.vector_math import BINARY, SUPPORTED, definition
 from torch_neuronx.compiler.host.vector_math.array_loop import ArrayLoop
 
@@ -25,6 +37,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "vector-math.md"
 SAMPLE_PER_BINADE = {"f32": 4096, "f64": 64}
 # Elements of a timed call (inputs and outputs stay in the L2 cache), calls per measurement, measurements.
 TIMED_ELEMENTS, TIMED_CALLS, REPEATS = 1 << 14, 8, 15
+OPERATOR_ELEMENTS = 1 << 18
+COLUMNS = ["", "error", "ATen error", "ns", "ns AVX2", "ATen ns", "ratio"]
 # Arguments for timing: normal numbers of unit variance, or uniform in an interval.
 TIMED_INTERVAL = {
     "acos": (-1, 1),
@@ -49,8 +63,12 @@ branch-free LLVM IR that vectorises with the loop around it. Their polynomials c
   2^-52 next to their zeros, where that is many ulps.
 - *ATen error*: that of PyTorch {torch}'s CPU function on the sample. Large ones are results flushed to zero or overflowing early,
   and the zeros of the gamma functions.
-- *ns*: nanoseconds per element on one thread, medians of interleaved repeats over {elements} elements, with {capability} and with the
+- *ns*: nanoseconds per element on one thread, the least of interleaved repeats over {elements} elements, with {capability} and with the
   code that AVX2 machines get. *ratio* is ours over ATen's.
+
+The operators are compositions of these functions, in float32 through device "neuron", launch and allocation of {operator_elements} elements
+included. Their errors are large where both lose digits: next to the zeros of a derivative, and in the far tails, where 1 + erf and
+1 - y cancel; infinite where infinity times 0 makes a nan.
 """
 
 
@@ -60,22 +78,33 @@ class Row:
     error: float
     aten_error: float | None
     nanoseconds: float
-    avx2_nanoseconds: float
+    avx2_nanoseconds: float | None
     aten_nanoseconds: float | None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} instead of printing")
+    parser.add_argument("--write", action="store_true", help=f"also write {PAGE.name}")
     parser.add_argument("--every-float", action="store_true", help="all 2^32 inputs of the float functions of one argument")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    tables = [_table(dtype, [_measure(name, dtype, options.every_float) for name in _names(dtype)]) for dtype in ("f32", "f64")]
-    page = _introduction(options.every_float) + "\n" + "\n".join(tables)
+    functions = [(name, dtype) for dtype in ("f32", "f64") for name in _names(dtype)]
+    sections: dict[str, list[Row]] = {"f32": [], "f64": [], "Operators": []}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(functions) + len(OPERATORS))
+        for name, dtype in functions:
+            progress.update(task, description=f"{name} {dtype}")
+            sections[dtype].append(_measure(name, dtype, options.every_float))
+            progress.advance(task)
+        for name, operator in OPERATORS.items():
+            progress.update(task, description=name)
+            sections["Operators"].append(_measure_operator(name, operator))
+            progress.advance(task)
+    for title, rows in sections.items():
+        Console().print(_rich_table(title, rows))
     if options.write:
-        PAGE.write_text(page)
-    else:
-        print(page)
+        PAGE.write_text(_introduction(options.every_float) + "".join(_markdown(title, rows) for title, rows in sections.items()))
 
 
 def _names(dtype: str) -> list[str]:
@@ -94,9 +123,29 @@ def _measure(name: str, dtype: str, exhaustive: bool) -> Row:
     aten_error = worst(aten(*map(torch.from_numpy, sample)).numpy(), exact)[0] if aten else None
     if exhaustive and dtype == "f32" and arity == 1:
         error = max(worst(loop(operand), single_reference(name, operand))[0] for operand in every_float(name))
-    row = Row(name, error, aten_error, *_nanoseconds(name, dtype, arity, loop, avx2))
-    print(row, file=sys.stderr, flush=True)
-    return row
+    return Row(name, error, aten_error, *_nanoseconds(name, dtype, arity, loop, avx2))
+
+
+def _measure_operator(name: str, operator: Operator) -> Row:
+    """The operator in float32 on device "neuron" and on the CPU, beside the same in float64 on the CPU."""
+    sample = torch.from_numpy(operator_inputs(SAMPLE_PER_BINADE["f32"]))
+    exact = operator(sample.double()).numpy()
+    error = worst(operator(sample.to("neuron")).cpu().numpy(), exact)[0]
+    aten_error = worst(operator(sample).numpy(), exact)[0]
+    on_cpu = torch.randn(OPERATOR_ELEMENTS)
+    on_neuron = on_cpu.to("neuron")
+
+    def on_device() -> None:
+        for _ in range(TIMED_CALLS):
+            operator(on_neuron)
+        torch.neuron.synchronize()
+
+    def on_host() -> None:
+        for _ in range(TIMED_CALLS):
+            operator(on_cpu)
+
+    ours, atens = (duration / (TIMED_CALLS * OPERATOR_ELEMENTS) * 1e9 for duration in _interleaved([on_device, on_host]))
+    return Row(name, error, aten_error, ours, None, atens)
 
 
 def _nanoseconds(name: str, dtype: str, arity: int, loop: ArrayLoop, avx2: ArrayLoop) -> tuple[float, float, float | None]:
@@ -110,18 +159,30 @@ def _nanoseconds(name: str, dtype: str, arity: int, loop: ArrayLoop, avx2: Array
     result = torch.empty_like(tensors[0])
     arrays, output = [tensor.numpy() for tensor in tensors], result.numpy()
     aten = TORCH_FUNCTIONS.get(name)
-    calls: list[Callable[[], object]] = [lambda: loop.run(output, *arrays), lambda: avx2.run(output, *arrays)]
+    calls: list[Callable[[], object]] = [loop.bound(output, *arrays), avx2.bound(output, *arrays)]
     if aten:
         calls.append(lambda: aten(*tensors, out=result))
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(REPEATS):
-        for call, record in zip(calls, times):
-            start = time.perf_counter()
+
+    def repeated(call: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
             for _ in range(TIMED_CALLS):
                 call()
-            record.append((time.perf_counter() - start) / (TIMED_CALLS * TIMED_ELEMENTS) * 1e9)
-    medians = [statistics.median(record) for record in times]
-    return medians[0], medians[1], medians[2] if aten else None
+
+        return run
+
+    least = [duration / (TIMED_CALLS * TIMED_ELEMENTS) * 1e9 for duration in _interleaved([repeated(call) for call in calls])]
+    return least[0], least[1], least[2] if aten else None
+
+
+def _interleaved(runs: Sequence[Callable[[], None]]) -> list[float]:
+    """Least seconds of each, measured by turns: what else runs on the machine only adds."""
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(REPEATS):
+        for run, record in zip(runs, times, strict=True):
+            start = time.perf_counter()
+            run()
+            record.append(time.perf_counter() - start)
+    return [min(record) for record in times]
 
 
 def _introduction(exhaustive: bool) -> str:
@@ -132,17 +193,28 @@ def _introduction(exhaustive: bool) -> str:
         sample=every if exhaustive else sampled,
         torch=torch.__version__.split("+")[0],
         elements=TIMED_ELEMENTS,
+        operator_elements=OPERATOR_ELEMENTS,
         capability=torch.backends.cpu.get_cpu_capability(),
     )
 
 
-def _table(dtype: str, rows: list[Row]) -> str:
-    head = f"## {dtype}\n\n| Function | error | ATen error | ns | ns AVX2 | ATen ns | ratio |\n|---|--:|--:|--:|--:|--:|--:|\n"
-    return head + "".join(
-        f"| {row.name} | {_number(row.error)} | {_number(row.aten_error)} | {row.nanoseconds:.2f} | {row.avx2_nanoseconds:.2f} "
-        f"| {_number(row.aten_nanoseconds)} | {_number(row.aten_nanoseconds and row.nanoseconds / row.aten_nanoseconds)} |\n"
-        for row in rows
-    )
+def _cells(row: Row) -> list[str]:
+    ratio = row.nanoseconds / row.aten_nanoseconds if row.aten_nanoseconds else None
+    return [row.name, *map(_number, (row.error, row.aten_error, row.nanoseconds, row.avx2_nanoseconds, row.aten_nanoseconds, ratio))]
+
+
+def _markdown(title: str, rows: list[Row]) -> str:
+    lines = [COLUMNS, ["---", *["--:"] * (len(COLUMNS) - 1)], *map(_cells, rows)]
+    return f"\n## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _rich_table(title: str, rows: list[Row]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column != COLUMNS[0] else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""One model in one mode, precision and thread count, on device "neuron" beside CPU eager; run in a process of its own."""
+"""A model in one mode, precision and thread count, on device "neuron" beside CPU eager; measured in a process of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
@@ -22,7 +22,7 @@ from benchmarks.models import WORKLOADS, Batch, Workload
 
 WARM_UPS = 2
 # Interleaved repeats go on until there are so many, or enough and the time is over.
-MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 7, 4.0
+MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 7, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +130,24 @@ def _host_time(neuron: Trainee) -> tuple[float, int]:
 def first_step(case: Case) -> tuple[float, float]:
     """Seconds of a process's first step with an empty disk cache, and of the next process's."""
     with tempfile.TemporaryDirectory() as directory:
-        cold, warm = (float(_python(case, "--first-step", TORCH_NEURONX_NEFF_CACHE_DIR=directory)) for _ in range(2))
+        cold, warm = (float(_python([case], "--first-step", TORCH_NEURONX_NEFF_CACHE_DIR=directory)) for _ in range(2))
     return cold, warm
 
 
-def measure_apart(case: Case) -> Record:
-    """``measure`` in a new process. RuntimeError with its last words if it fails."""
-    fields = json.loads(_python(case))
-    return Record(**(fields | {"case": case}))
+def measure_apart(cases: Sequence[Case]) -> list[Record]:
+    """``measure`` of cases with one model and one thread count, in a new process. RuntimeError with its last words if it fails."""
+    lines = _python(cases).splitlines()
+    return [Record(**(json.loads(line) | {"case": case})) for case, line in zip(cases, lines, strict=True)]
 
 
-def _python(case: Case, *flags: str, **variables: str) -> str:
-    arguments = [f"--{name}={value}" for name, value in asdict(case).items()]
-    command = [sys.executable, "-m", "benchmarks.measuring.case", *arguments, *flags]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(case.threads), **variables}
+def _python(cases: Sequence[Case], *flags: str, **variables: str) -> str:
+    first = cases[0]
+    kinds = [f"{case.mode}:{case.precision}" for case in cases]
+    command = [sys.executable, "-m", "benchmarks.measuring.case", first.model, str(first.threads), *kinds, *flags]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(first.threads), **variables}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
-        raise RuntimeError(f"{case}: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"{first.model}, {first.threads} threads: {done.stderr.strip().splitlines()[-1]}")
     return done.stdout
 
 
@@ -159,15 +160,14 @@ def _first_step_here(case: Case) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=WORKLOADS, required=True)
-    parser.add_argument("--mode", choices=["training", "inference"], default="training")
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("model", choices=WORKLOADS)
+    parser.add_argument("threads", type=int)
+    parser.add_argument("kinds", nargs="+", metavar="MODE:PRECISION", help="training or inference, f32 or bf16; a line of JSON for each")
     parser.add_argument("--first-step", action="store_true", help="only the seconds of this process's first step")
-    arguments = vars(parser.parse_args())
-    only_first = arguments.pop("first_step")
-    case = Case(**arguments)
-    print(_first_step_here(case) if only_first else json.dumps(asdict(measure(case))))
+    arguments = parser.parse_args()
+    for kind in arguments.kinds:
+        case = Case(arguments.model, *kind.split(":"), arguments.threads)
+        print(_first_step_here(case) if arguments.first_step else json.dumps(asdict(measure(case))))
 
 
 if __name__ == "__main__":
