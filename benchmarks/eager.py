@@ -1,7 +1,7 @@
 """Models of the catalogue on device "neuron" against CPU eager: model × mode × precision × threads, medians of interleaved steps.
 
-Every model and thread count has a process of its own. A ratio below 1 means that the device is faster. Run as ``python -m benchmarks.eager``;
-``--write`` also puts the table and the picture into docs/.
+Every model and thread count has a process of its own. A ratio below 1 means that the device is faster. Run as
+``python -m benchmarks.eager``; ``--write`` also puts the table and the picture into docs/.
 """
 
 from __future__ import annotations

@@ -33,15 +33,26 @@ class Spec:
         return float(np.float32(float(value))) if self.single else float(value)
 
 
-def _erf_centre(name: str, degree: int, single: bool = False) -> Spec:
-    return Spec(
-        name, "erf(x) / x - 1 in x^2", lambda x: mp.erf(x) / x - 1, lambda x: x / mp.erf(x), (mpf(0), mpf(1)), degree, single, square
-    )
+def _erf_centre(name: str, degree: int) -> Spec:
+    interval = (mpf(0), mpf(1))
+    return Spec(name, "erf(x) / x - 1 in x^2", lambda x: mp.erf(x) / x - 1, lambda x: x / mp.erf(x), interval, degree, variable=square)
 
 
-def _erf_tail(name: str, low: str, high: int, degree: int, single: bool = False) -> Spec:
+def _erf_tail(name: str, low: str, high: int, degree: int) -> Spec:
+    interval = (mpf(low), mpf(high))
+    return Spec(name, "-log(erfc x)", lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), interval, degree)
+
+
+def _erf_whole(name: str, high: int, degree: int) -> Spec:
     return Spec(
-        name, "-log(erfc x)", lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), (mpf(low), mpf(high)), degree, single
+        name,
+        "-log(erfc x) / x - 1",
+        lambda x: -mp.log(mp.erfc(x)) / x - 1,
+        lambda x: x * mp.erfc(x) / mp.erf(x),
+        (mpf(10) ** -9, mpf(high)),
+        degree,
+        single=True,
+        relative_to="relative to erf x",
     )
 
 
@@ -113,6 +124,21 @@ def _erf_inv(name: str, variable_text: str, low: float, high: float, degree: int
     )
 
 
+def _erf_inv_rest(name: str, variable_text: str, low: float, high: float, variable: Real, centre: mpf) -> Spec:
+    """As ``_erf_inv``, without the value at ``centre``, where the variable is 0: that is taken in two parts."""
+    value = _erf_inv_ratio(centre)
+    return Spec(
+        name,
+        f"(r - r(0)) / t, t = {variable_text}, r = erf_inv(y) / y, x = -log(1 - y^2)",
+        lambda w: (_erf_inv_ratio(w) - value) / variable(w),
+        # The floor keeps the Remez exchange away from the point that has no weight.
+        lambda w: max(abs(variable(w)), mpf("0.125")) / _erf_inv_ratio(w),
+        (mpf(low), mpf(high)),
+        20,
+        variable=variable,
+    )
+
+
 def _lgamma_ratio(t: mpf) -> mpf:
     return mp.loggamma(2 + t) / t
 
@@ -146,8 +172,7 @@ SPECS = [
         variable=square,
     ),
     _odd("TANH_SINGLE", "tanh x", mp.tanh, mpf("0.6"), 5, single=True),
-    _erf_centre("ERF_SINGLE", 6, single=True),
-    _erf_tail("ERF_TAIL_SINGLE", "0.9375", 4, 8, single=True),
+    _erf_whole("ERF_SINGLE", 4, 10),
     _erf_centre("ERF_DOUBLE", 12),
     _erf_tail("ERF_TAIL_DOUBLE", "0.96875", 6, 18),
     _odd("SINE_LITE", "sin x", mp.sin, mp.pi / 2, 4),
@@ -180,9 +205,9 @@ SPECS = [
     ),
     _erf_inv("ERF_INV_CENTRE_LITE", "x - 2.5", 1e-12, 5, 10, lambda w: w - mpf("2.5")),
     _erf_inv("ERF_INV_TAIL_LITE", "sqrt(x) - 3", 5, 17, 10, lambda w: mp.sqrt(w) - 3),
-    _erf_inv("ERF_INV_CENTRE", "x - 2.25", 1e-12, 4.5, 21, lambda w: w - mpf("2.25")),
-    _erf_inv("ERF_INV_TAIL", "sqrt(x) - 2.875", 4.5, 13, 21, lambda w: mp.sqrt(w) - mpf("2.875")),
-    _erf_inv("ERF_INV_FAR_TAIL", "sqrt(x) - 4.875", 13, 37.5, 21, lambda w: mp.sqrt(w) - mpf("4.875")),
+    _erf_inv_rest("ERF_INV_CENTRE", "x - 2.25", 1e-12, 4.5, lambda w: w - mpf("2.25"), mpf("2.25")),
+    _erf_inv_rest("ERF_INV_TAIL", "sqrt(x) - 2.875", 4.5, 13, lambda w: mp.sqrt(w) - mpf("2.875"), mpf("2.875") ** 2),
+    _erf_inv_rest("ERF_INV_FAR_TAIL", "sqrt(x) - 4.875", 13, 37.5, lambda w: mp.sqrt(w) - mpf("4.875"), mpf("4.875") ** 2),
     Spec("LGAMMA", "lgamma(2 + x) / x", _lgamma_ratio, lambda t: 1 / _lgamma_ratio(t), (mpf(-0.5), mpf(0.5)), 20),
     Spec(
         "STIRLING",

@@ -101,6 +101,17 @@ def test_common_kernels_are_vectorised(target: object, monkeypatch: pytest.Monke
     assert len(texts) == 3
 
 
+def test_scalar_arguments_do_not_narrow_the_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(
+        "torch_neuronx.compiler.host.plan.compile_kernel", lambda text, target: texts.append(text) or compile_kernel(text, target)
+    )
+    b = Builder("m")
+    x, factor = b.parameter(TensorType((4096,), F32)), b.parameter(TensorType((), DType.F64), is_scalar=True)
+    compile_image(b.build([b.multiply(x, b.broadcast(b.convert(factor, F32), x.shape))]), target=AVX2)
+    assert [f'"llvm.loop.vectorize.width", i32 {AVX2.vector_bits // 32}' in text for text in texts] == [True]
+
+
 def test_signature_that_does_not_fit_is_an_error() -> None:
     module = scaled_sum((2, 3))
     good = Layout((3, 1))

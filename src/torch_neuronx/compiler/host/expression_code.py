@@ -160,7 +160,9 @@ class ExpressionCode:
                 forms.append(expression.address)
             if isinstance(expression, Apply) and scalar_code.calls_out_of_line(expression):
                 return 0
-            if not isinstance(expression, Position) or (form is not None and form.coefficients[innermost]):
+            # The launch's scalars are read and converted before the loop.
+            in_loop = not isinstance(expression, ScalarArgument | Position) or (form is not None and form.coefficients[innermost])
+            if in_loop:
                 widest = max(widest, scalar_code.register_bits(expression.dtype))
         if any(form.terms or form.coefficients[innermost] not in (0, 1, -1) for form in forms):
             return 0

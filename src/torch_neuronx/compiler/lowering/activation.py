@@ -32,7 +32,7 @@ def threshold_backward(b: LoweringBuilder, grad: Value, x: Value, limit: Value) 
 def gelu(b: LoweringBuilder, x: Value, approximate: str) -> Value:
     half, one = b.like(0.5, x), b.like(1, x)
     if approximate == "tanh":
-        return b.multiply(b.multiply(half, x), b.add(one, b.tanh(_gelu_argument(b, x))))
+        return b.multiply(x, b.logistic(_gelu_argument(b, x)))
     return b.multiply(b.multiply(half, x), b.add(one, b.erf(b.multiply(x, b.like(math.sqrt(0.5), x)))))
 
 
@@ -40,20 +40,20 @@ def gelu(b: LoweringBuilder, x: Value, approximate: str) -> Value:
 def gelu_backward(b: LoweringBuilder, grad: Value, x: Value, approximate: str) -> Value:
     half, one = b.like(0.5, x), b.like(1, x)
     if approximate == "tanh":
-        tanh = b.tanh(_gelu_argument(b, x))
+        distribution = b.logistic(_gelu_argument(b, x))
         squared = b.multiply(x, x)
-        slope = b.multiply(b.like(_GELU_SCALE, x), b.add(one, b.multiply(b.like(3 * _GELU_CUBIC, x), squared)))
-        left = b.multiply(half, b.add(one, tanh))
-        right = b.multiply(b.multiply(b.multiply(half, x), b.subtract(one, b.multiply(tanh, tanh))), slope)
-        return b.multiply(grad, b.add(left, right))
+        slope = b.multiply(b.like(2 * _GELU_SCALE, x), b.add(one, b.multiply(b.like(3 * _GELU_CUBIC, x), squared)))
+        density = b.multiply(b.multiply(distribution, b.subtract(one, distribution)), slope)
+        return b.multiply(grad, b.add(distribution, b.multiply(x, density)))
     distribution = b.multiply(half, b.add(one, b.erf(b.multiply(x, b.like(math.sqrt(0.5), x)))))
     density = b.multiply(b.exponential(b.multiply(b.like(-0.5, x), b.multiply(x, x))), b.like(1 / math.sqrt(2 * math.pi), x))
     return b.multiply(grad, b.add(distribution, b.multiply(x, density)))
 
 
 def _gelu_argument(b: LoweringBuilder, x: Value) -> Value:
-    cubed = b.multiply(b.multiply(x, x), x)
-    return b.multiply(b.like(_GELU_SCALE, x), b.add(x, b.multiply(b.like(_GELU_CUBIC, x), cubed)))
+    """u, where (1 + tanh(u/2)) / 2 = logistic(u) stands for the normal distribution; the latter keeps its digits in the left tail."""
+    cubic = b.add(b.like(1, x), b.multiply(b.like(_GELU_CUBIC, x), b.multiply(x, x)))
+    return b.multiply(b.multiply(b.like(2 * _GELU_SCALE, x), x), cubic)
 
 
 @pointwise("aten::silu")
@@ -86,7 +86,9 @@ def sigmoid_backward(b: LoweringBuilder, grad: Value, y: Value) -> Value:
 
 @pointwise("aten::tanh_backward")
 def tanh_backward(b: LoweringBuilder, grad: Value, y: Value) -> Value:
-    return b.multiply(grad, b.subtract(b.like(1, y), b.multiply(conjugate(b, y), conjugate(b, y))))
+    """grad (1 - y^2), factored so that it keeps its digits near y = 1."""
+    one, y = b.like(1, y), conjugate(b, y)
+    return b.multiply(grad, b.multiply(b.subtract(one, y), b.add(one, y)))
 
 
 def conjugate(b: LoweringBuilder, x: Value) -> Value:
@@ -134,7 +136,7 @@ def elu_backward(b: LoweringBuilder, grad: Value, alpha: Value, scale: Value, in
     gain = b.multiply(alpha, scale)
     growth = b.add(x, gain) if is_result else b.multiply(gain, b.exponential(b.multiply(x, input_scale)))
     negative = b.multiply(b.multiply(grad, input_scale), growth)
-    return b.select(b.compare(x, b.like(0, x), "LE"), negative, b.multiply(grad, scale))
+    return b.select(b.compare(x, b.like(0, x), "GT"), b.multiply(grad, scale), negative)
 
 
 @pointwise("aten::celu")

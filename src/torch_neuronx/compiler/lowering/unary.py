@@ -10,6 +10,13 @@ from ..hlo.types import DType
 from .context import LoweringBuilder
 from .pointwise import Kind, pointwise
 
+# log10(2) in two parts, the first of 40 bits.
+_LOG10_2, _LOG10_2_LOW = float.fromhex("0x1.34413509f6000p-2"), float.fromhex("0x1.9fef311f12b36p-42")
+# For exp2: the integer of the same width, mantissa bits, bias, and where 2^x is 0 or infinite, half of which is still an exponent.
+_EXP2_FORMAT = {DType.F32: (DType.I32, 23, 127, 160), DType.F64: (DType.I64, 52, 1023, 1100)}
+# The bits of sqrt(1/2) as a double, rounded down.
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCC
+
 # Functions of real or complex numbers that HLO has as an op; integers are computed in the default float dtype.
 _FLOAT_FUNCTIONS = {
     "aten::acos": "acos",
@@ -53,17 +60,49 @@ for _name, _operation in _FLOAT_FUNCTIONS.items():
 
 @pointwise("aten::exp2", kind=Kind.INT_TO_FLOAT)
 def exp2(b: LoweringBuilder, x: Value) -> Value:
-    return b.power(b.like(2, x), x)
+    """2^n e^(r ln 2) with x = n + r and n the nearest integer, exact at integers; 2^n in two factors, of which only the last can round."""
+    if x.dtype.is_complex:
+        return b.power(b.like(2, x), x)
+    integer, mantissa_bits, bias, limit = _EXP2_FORMAT[x.dtype]
+    bounded = b.clamp(b.like(-limit, x), x, b.like(limit, x))
+    whole = b.round_nearest_even(bounded)
+    rest = b.exponential(b.multiply(b.subtract(bounded, whole), b.like(math.log(2), x)))
+    exponent = b.cast(whole, integer)
+    half = b.shift_right_arithmetic(exponent, b.like(1, exponent))
+    for part in (half, b.subtract(exponent, half)):
+        rest = b.multiply(rest, b.bitcast_convert(b.shift_left(b.add(part, b.like(bias, part)), b.like(mantissa_bits, part)), x.dtype))
+    return rest
 
 
 @pointwise("aten::log2", kind=Kind.INT_TO_FLOAT)
 def log2(b: LoweringBuilder, x: Value) -> Value:
-    return b.multiply(b.log(x), b.like(1 / math.log(2), x))
+    return _log_to_base(b, x, 1.0, 0.0, 1 / math.log(2))
 
 
 @pointwise("aten::log10", kind=Kind.INT_TO_FLOAT)
 def log10(b: LoweringBuilder, x: Value) -> Value:
-    return b.multiply(b.log(x), b.like(1 / math.log(10), x))
+    return _log_to_base(b, x, _LOG10_2, _LOG10_2_LOW, 1 / math.log(10))
+
+
+def _log_to_base(b: LoweringBuilder, x: Value, of_two: float, of_two_low: float, of_e: float) -> Value:
+    """The logarithm to the base in which 2 has the logarithm ``of_two`` + ``of_two_low`` and e ``of_e``: exact at powers of the base.
+
+    float32 is computed in double and rounded. A double is 2^k m with m near 1, and ``of_two`` is so short that its multiple is exact.
+    """
+    if x.dtype.is_complex:
+        return b.multiply(b.log(x), b.like(of_e, x))
+    if x.dtype is not DType.F64:
+        wide = b.cast(x, DType.F64)
+        return b.cast(b.multiply(b.log(wide), b.like(of_e, wide)), x.dtype)
+    bits = b.bitcast_convert(x, DType.I64)
+    shift = b.like(52, bits)
+    regular = b.and_(b.compare(x, b.like(2.0**-1022, x), "GE"), b.compare(x, b.like(math.inf, x), "LT"))
+    k = b.shift_right_arithmetic(b.subtract(bits, b.like(_SQRT_HALF_BITS, bits)), shift)
+    k = b.select(regular, k, b.like(0, k))
+    m = b.bitcast_convert(b.subtract(bits, b.shift_left(k, shift)), DType.F64)
+    turns = b.cast(k, DType.F64)
+    low = b.add(b.multiply(turns, b.like(of_two_low, x)), b.multiply(b.log(m), b.like(of_e, x)))
+    return b.add(b.multiply(turns, b.like(of_two, x)), low)
 
 
 @pointwise("aten::reciprocal", kind=Kind.INT_TO_FLOAT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -58,6 +60,10 @@ class ArrayLoop:
 
     def run(self, result: np.ndarray, *operands: np.ndarray) -> None:
         """result[i] = vm(operands[i]...) for all i."""
+        self.bound(result, *operands)()
+
+    def bound(self, result: np.ndarray, *operands: np.ndarray) -> Callable[[], None]:
+        """``run`` on these arrays, checked now; calling it runs only the machine code. It keeps no array alive."""
         for array in (result, *operands):
             if array.dtype != self._dtype or not array.flags.c_contiguous or array.size != result.size:
                 raise ValueError(f"array {array.dtype}[{array.size}]: needs contiguous {self._dtype}[{result.size}]")
@@ -66,7 +72,7 @@ class ArrayLoop:
             self._engine.finalize_object()
             prototype = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + self._arity))
             self._function = prototype(self._engine.get_function_address("array_loop"))
-        self._function(result.size, result.ctypes.data, *(operand.ctypes.data for operand in operands))
+        return partial(self._function, result.size, result.ctypes.data, *(operand.ctypes.data for operand in operands))
 
 
 def _loop_text(name: str, type_: str, dtype: str, arity: int, vector_width: int) -> str:

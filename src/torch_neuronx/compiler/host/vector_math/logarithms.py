@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import coefficients as c
+from .double_double import DoubleDouble, sum_in_order
 from .formats import INFINITY, NAN, format_of, power_of_two
 from .ir import Value, fma, polynomial, select, with_sign_of
 
@@ -56,6 +57,13 @@ def log_finite(x: Value) -> Value:
     return log_of_parts(integer_to_float(k, x), f)
 
 
+def log_finite_in_two_parts(x: Value) -> DoubleDouble:
+    """``log_finite`` of a double with an absolute error of 2^-53, however large it is."""
+    k, f = split(x)
+    turns = integer_to_float(k, x)
+    return sum_in_order(turns * format_of(x).ln2_high, _log_of_fraction(turns, f, c.LOG_DOUBLE))
+
+
 def split(x: Value) -> tuple[Value, Value]:
     """(k, f) of a positive normal x = 2^k (1 + f); k is an integer. Other x give some k and f."""
     form = format_of(x)
@@ -90,13 +98,16 @@ def log_of_parts(k: Value, f: Value) -> Value:
 
 
 def _log_of_parts_double(k: Value, f: Value, coefficients: Sequence[float]) -> Value:
-    """log(1 + f) = f - f^2/2 + s (f^2/2 + R), with s = f/(2+f) and R = (2 atanh(s) - 2s)/s."""
-    form = format_of(f)
+    return fma(k, format_of(f).ln2_high, _log_of_fraction(k, f, coefficients))
+
+
+def _log_of_fraction(k: Value, f: Value, coefficients: Sequence[float]) -> Value:
+    """log(1 + f) + k ln2_low: f - f^2/2 + s (f^2/2 + R), with s = f/(2+f) and R = (2 atanh(s) - 2s)/s."""
     s = f / (f + 2.0)
     z = s * s
     half_square = f * f * 0.5
-    correction = fma(s, fma(z, polynomial(z, coefficients), half_square), k * form.ln2_low)
-    return fma(k, form.ln2_high, f - (half_square - correction))
+    correction = fma(s, fma(z, polynomial(z, coefficients), half_square), k * format_of(f).ln2_low)
+    return f - (half_square - correction)
 
 
 FORMULAS = {(name, dtype): formula for dtype in ("f32", "f64") for name, formula in {"log": log, "log_plus_one": log_plus_one}.items()}
