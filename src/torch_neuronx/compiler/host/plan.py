@@ -81,14 +81,16 @@ class _Planner:
     def _hazards(self, divided: Partition) -> set[Value]:
         """Donated results that would overwrite what is still to be read."""
         hazards: set[Value] = set()
+        if not self._signature.donations:
+            return hazards
+        last_readers = {value: number for number, region in enumerate(divided.regions) for value in region.loads()}
+        writers = {member: number for number, region in enumerate(divided.regions) for member in region.members}
         for result, parameter in self._signature.donations.items():
             value, old = self._module.results[result], self._module.parameters[parameter]
-            writer = next((n for n, region in enumerate(divided.regions) if value in region.members), None)
+            writer = writers.get(value)
             if writer is None or self._homes.result_of(value) != result:
                 continue
-            if any(old in region.loads() for region in divided.regions[writer + 1 :]) or not overwrites_safely(
-                divided.regions[writer], old, value
-            ):
+            if last_readers.get(old, -1) > writer or not overwrites_safely(divided.regions[writer], old, value):
                 hazards.add(value)
         return hazards
 
