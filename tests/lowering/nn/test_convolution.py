@@ -62,3 +62,17 @@ def test_channels_last_input() -> None:
     case = CASES["2d strided and padded"]
     x, weight, bias = tensors(case)
     check(aten.convolution.default, x.contiguous(memory_format=torch.channels_last), weight, bias, *case[2:])
+
+
+@pytest.mark.parametrize("last", ["input", "weight"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("spatial", [2, 3])
+def test_channels_stay_last(last: str, transposed: bool, spatial: int) -> None:
+    memory_format = torch.channels_last if spatial == 2 else torch.channels_last_3d
+    operands = {"input": torch.randn(2, 4, *(6,) * spatial), "weight": torch.randn(4, 4, *(3,) * spatial)}
+    operands[last] = operands[last].contiguous(memory_format=memory_format)
+    convolve = getattr(torch.nn.functional, f"conv{'_transpose' if transposed else ''}{spatial}d")
+    expected = convolve(operands["input"], operands["weight"])
+    result = convolve(*(operand.to("neuron") for operand in operands.values()))
+    assert result.is_contiguous(memory_format=memory_format)
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
 
 from ..hlo.ir import Value
 from ..hlo.types import TensorType
@@ -14,7 +17,17 @@ from .registry import lowering
 Ints = Sequence[int]
 
 
-@lowering("aten::convolution")
+def channels_last_layout(metas: Mapping[str, Any], outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Channels are last in the result if they are in the input or in the weight, as on the CPU and with cuDNN; PyTorch's meta function is
+    for devices that have no such kernels.
+    """
+    formats = {suggest_memory_format(metas[name]) for name in ("input", "weight")}
+    (out,) = outputs
+    last = torch.channels_last_3d if out.dim() == 5 else torch.channels_last
+    return (out.contiguous(memory_format=last),) if last in formats else outputs
+
+
+@lowering("aten::convolution", layout=channels_last_layout)
 def convolution(
     b: LoweringBuilder,
     input: Value,

@@ -66,8 +66,9 @@ def _facts(variant: Variant, metas: Mapping[str, Any], outputs: tuple[Any, ...])
 
 
 def _outputs(variant: Variant, metas: Mapping[str, Any]) -> tuple[Any, ...]:
-    like = variant.lowering.outputs_like
-    return tuple(metas[name] for name in like) if like else meta_outputs(variant.functional, metas)
+    like, layout = variant.lowering.outputs_like, variant.lowering.layout
+    outputs = tuple(metas[name] for name in like) if like else meta_outputs(variant.functional, metas)
+    return outputs if layout is None else layout(metas, outputs)
 
 
 def functional_arguments(variant: Variant, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ In-place and ``out=`` overloads of the operator are found by their schemas and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Layout = Callable[[Mapping[str, Any], tuple[Any, ...]], tuple[Any, ...]]
 
 # Arguments of factory functions that their out= overloads do not have, as the tensor given says it all.
 FACTORY_ARGUMENTS = frozenset({"dtype", "layout", "device", "pin_memory"})
@@ -39,7 +40,8 @@ class Lowering:
     ``name``: ``"aten::add.Tensor"``. ``static``: Scalar arguments whose value is part of the program. ``mutates``: arguments that the
     operator writes although its schema does not say so. ``exact``: keeps float64. ``native``: False for operators that only graphs
     contain (eager reaches them through others). ``decomposed``: taken from PyTorch's own decomposition. ``outputs_like``: for operators
-    without a meta function, the argument that each return resembles in size, strides and dtype.
+    without a meta function, the argument that each return resembles in size, strides and dtype. ``layout``: gives the operator's results
+    other strides than its meta function does, from the arguments and the results (meta tensors).
     """
 
     name: str
@@ -50,6 +52,7 @@ class Lowering:
     native: bool = True
     decomposed: bool = False
     outputs_like: tuple[str, ...] = ()
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +94,13 @@ def lowering(
     exact: bool = False,
     native: bool = True,
     outputs_like: Iterable[str] = (),
+    layout: Layout | None = None,
 ) -> Callable[[Function], Function]:
     """Registers a function as the lowering of the functional overloads ``names``; see the module's text for what it is given."""
 
     def register(function: Function) -> Function:
         for name in names:
-            add(Lowering(name, function, frozenset(static), tuple(mutates), exact, native, outputs_like=tuple(outputs_like)))
+            add(Lowering(name, function, frozenset(static), tuple(mutates), exact, native, outputs_like=tuple(outputs_like), layout=layout))
         return function
 
     return register
