@@ -207,6 +207,7 @@ def composites() -> Iterator[Sample]:
     yield from attention()
     yield from pooling()
     yield from convolution_grads()
+    yield from ctc()
     yield from ordering()
     for count in (0, 1, 11, 64):
         inputs = [(DType.UI64, np.array(0xFEDCBA9876543210, np.uint64)), (DType.UI64, np.array(2**32 - 2, np.uint64))]
@@ -286,6 +287,26 @@ def convolution_grads() -> Iterator[Sample]:
                 dout = (2, 6, (3 - 1) * 2 - 2 + 2 + 1 + 1, (2 - 1) * 2 - 2 + 2 + 2 + 1)
             inputs = [(dtype, typical(dtype, shape, seed)) for seed, shape in enumerate((x, w, dout))]
             yield sample(f"convolution_grads {transposed} {dtype}", lambda b, *v, a=attributes: build(b, *v, **a), *inputs)
+
+
+def ctc() -> Iterator[Sample]:
+    def build(b: Builder, dloss: Value, *operands: Value, zero_infinity: bool) -> list[Value]:
+        (time, batch, _), states = operands[0].shape, 2 * operands[1].shape[1] + 1
+        types = (dloss.type, TensorType((batch, time, states), dloss.dtype))
+        loss, log_alpha = b.composite("ctc_loss", operands, {"blank": 1}, types)
+        attributes = {"blank": 1, "zero_infinity": zero_infinity}
+        return [loss, *b.composite("ctc_loss_backward", (dloss, *operands, loss, log_alpha), attributes, (operands[0].type,))]
+
+    # Repeated symbols, a target shorter than the longest, an empty one, and one that does not fit.
+    targets = (DType.I64, np.array([[0, 2], [2, 2], [0, -1], [0, 0], [3, 3]]))
+    lengths = ((DType.I64, np.array(numbers)) for numbers in ([4, 4, 3, 2, 2], [2, 2, 1, 0, 2]))
+    operands = [targets, *lengths]
+    for dtype in (DType.F32, DType.F64):
+        scores = typical(dtype, (4, 5, 4))
+        log_probs = (dtype, scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
+        for flag in (False, True):
+            inputs = ((dtype, typical(dtype, (5,), 1)), log_probs, *operands)
+            yield sample(f"ctc_loss {flag} {dtype}", lambda b, *x, flag=flag: build(b, *x, zero_infinity=flag), *inputs)
 
 
 def ordering() -> Iterator[Sample]:

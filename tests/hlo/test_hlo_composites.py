@@ -201,6 +201,26 @@ def test_topk(largest: bool) -> None:
     np.testing.assert_array_equal(indices, expected.indices.numpy())
 
 
+def test_ctc_loss_and_its_gradient() -> None:
+    logits = randn(6, 4, 5).requires_grad_()
+    targets, sizes = torch.tensor([[1, 2, 1], [3, 3, 4], [2, 0, 0], [0, 0, 0]]), ([6, 5, 4, 2], [3, 3, 1, 0])
+    log_probs, grad = logits.log_softmax(-1), randn(4, seed=1)
+    expected = functional.ctc_loss(log_probs, targets, *sizes, reduction="none")
+    expected.backward(grad)
+
+    def build(b: Any, grad: Any, *operands: Any) -> Any:
+        loss, alpha = b.composite("ctc_loss", operands, {"blank": 0}, (grad.type, TensorType((4, 6, 7), F64)))
+        attributes = {"blank": 0, "zero_infinity": False}
+        return [loss, *b.composite("ctc_loss_backward", (grad, *operands, loss, alpha), attributes, (operands[0].type,))]
+
+    arrays = [grad.numpy(), log_probs.detach().numpy(), targets.numpy(), *(np.array(each) for each in sizes)]
+    loss, gradient = run(build, *arrays)
+    close(loss, expected)
+    assert logits.grad is not None
+    # The composite's gradient is by the logits already where probabilities are normalised, as they are here.
+    close(gradient, logits.grad)
+
+
 def test_scan() -> None:
     x = randn(3, 4)
     close(run(lambda b, x: b.scan(x, "add", 1), x.numpy()), x.cumsum(1))

@@ -20,10 +20,15 @@ using at::Tensor;
 
 void check(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths, int64_t blank) {
   TORCH_CHECK(log_probs.dim() == 3 && log_probs.numel() > 0, "ctc_loss: log_probs must be [time, batch, classes], got ", log_probs.sizes());
+  const auto type = log_probs.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(type == at::kFloat || type == at::kDouble, "ctc_loss: log_probs are ", type,
+                              "; allowed are Float and Double, use log_probs.float()");
   const int64_t time = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   TORCH_CHECK(0 <= blank && blank < classes, "ctc_loss: blank is ", blank, "; it must be in [0, ", classes, ")");
   TORCH_CHECK(std::ssize(input_lengths) == batch && std::ssize(target_lengths) == batch, "ctc_loss: there are ", input_lengths.size(),
               " input_lengths and ", target_lengths.size(), " target_lengths for a batch of ", batch);
+  TORCH_CHECK(targets.dim() == 1 || (targets.dim() == 2 && targets.size(0) == batch), "ctc_loss: targets are ", targets.sizes(),
+              "; they must be [batch, longest], or one after another, for a batch of ", batch);
   const int64_t longest = targets.dim() == 2 ? targets.size(1) : targets.numel();
   for (int64_t length : input_lengths)
     TORCH_CHECK(0 <= length && length <= time, "ctc_loss: an input length is ", length, "; allowed is 0 to ", time);

@@ -2,6 +2,7 @@
 // log_probs, targets, input lengths, target lengths, nll, log_alpha] ints [blank, zero_infinity].
 #include <ATen/ops/_ctc_loss.h>
 #include <ATen/ops/_ctc_loss_backward.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <vector>
@@ -22,9 +23,21 @@ at::Tensor used_part(const at::Tensor& log_alpha, const std::vector<std::int64_t
   return log_alpha.narrow(2, 0, 2 * *std::max_element(target_lengths.begin(), target_lengths.end()) + 1);
 }
 
+// ATen reads and writes at every label without looking. Labels behind a target's end may be anything.
+void check_labels(const at::Tensor& targets, const std::vector<std::int64_t>& target_lengths, std::int64_t classes) {
+  const at::Tensor contiguous = targets.contiguous();
+  const auto* row = contiguous.const_data_ptr<std::int64_t>();
+  for (const std::int64_t length : target_lengths) {
+    for (std::int64_t place = 0; place < length; ++place)
+      TORCH_CHECK(0 <= row[place] && row[place] < classes, "ctc_loss: a target is ", row[place], "; it must be in [0, ", classes, ")");
+    row += targets.size(1);
+  }
+}
+
 void ctc_loss(const LibraryCall& call) {
   const Arguments arguments(call);
   const auto input_lengths = numbers(arguments.tensor(4)), target_lengths = numbers(arguments.tensor(5));
+  check_labels(arguments.tensor(3), target_lengths, arguments.tensor(2).size(2));
   const auto [loss, log_alpha] =
       at::_ctc_loss(arguments.tensor(2), arguments.tensor(3), input_lengths, target_lengths, arguments.integer(0), /*zero_infinity=*/false);
   arguments.tensor(0).copy_(loss);

@@ -11,6 +11,7 @@ from ..compiler.lowering.dtypes import float64_is_exact
 from .data_dependent import register_data_dependent_ops
 from .learning_rates import register_fused_steps
 from .printing import print_from_host
+from .recurrent import register_recurrent_networks
 
 _FLAG_FLOAT64_EXACT = 1
 
@@ -23,4 +24,5 @@ def install_native_ops() -> None:
         _C._register_native_op(op.name, op.static_arguments, op.written_arguments)
     register_data_dependent_ops()
     register_fused_steps()
+    register_recurrent_networks()
     print_from_host()

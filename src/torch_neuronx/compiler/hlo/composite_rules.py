@@ -204,7 +204,7 @@ def pooled_shape(x: TensorType, window: Ints, strides: Ints, padding: Ints, dila
 def ctc_loss(
     log_probs: TensorType, targets: TensorType, input_lengths: TensorType, target_lengths: TensorType, *, blank: int
 ) -> tuple[TensorType, TensorType]:
-    check_dtype(log_probs, REAL_FLOAT)
+    check_member("dtype", log_probs.dtype, (DType.F32, DType.F64))
     if log_probs.rank != 3 or targets.rank != 2 or targets.dtype is not DType.I64 or targets.shape[0] != log_probs.shape[1]:
         raise ValueError(f"log_probs {log_probs} and targets {targets} must be [T,B,C] and i64[B,S]")
     time, batch, classes = log_probs.shape

@@ -147,8 +147,9 @@ def _largest(b: LoweringBuilder, values: Value, rows: Value, bag: Value, kept: V
     candidates = b.select(_along_rows(b, kept, values), values, b.broadcast(lowest, values.shape))
     largest = b.scatter(b.broadcast(lowest, shape), places, candidates, "maximum", (1,), (0,), (0,), 1)
     has_it = b.and_(b.compare(candidates, b.take(largest, bag, 0), "EQ"), _along_rows(b, kept, values))
-    position = b.iota(values.shape, DType.I64, 0)
-    last = max(values.shape[0] - 1, 0)
+    if not values.shape[0]:
+        return largest, b.constant(-1, DType.I64, shape)
+    position, last = b.iota(values.shape, DType.I64, 0), values.shape[0] - 1
     first = b.scatter(
         b.constant(last, DType.I64, shape), places, b.select(has_it, position, b.like(last, position)), "minimum", (1,), (0,), (0,), 1
     )

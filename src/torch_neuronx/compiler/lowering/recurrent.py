@@ -18,6 +18,13 @@ from .registry import lowering
 Tensor = torch.Tensor
 
 
+def _lstm_meta(
+    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    hy, cy = (torch.empty_like(cx, memory_format=torch.contiguous_format) for _ in range(2))
+    return hy, cy, torch.empty_like(input_gates, memory_format=torch.contiguous_format)
+
+
 def _gru_meta(
     input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -32,8 +39,10 @@ def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> tu
 
 GRU_KEPT = 5
 
-# PyTorch has no meta functions for these. Kept for the life of the process: a library that goes takes its functions with it.
+# PyTorch has no meta functions for the GRU, and its own for the LSTM fails without biases. Kept for the life of the process: a library
+# that goes takes its functions with it.
 _META = torch.library.Library("aten", "IMPL", "Meta")
+_META.impl("_thnn_fused_lstm_cell", _lstm_meta, allow_override=True)
 _META.impl("_thnn_fused_gru_cell", _gru_meta)
 _META.impl("_thnn_fused_gru_cell_backward", _gru_backward_meta)
 

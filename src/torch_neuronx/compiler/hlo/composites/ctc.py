@@ -62,15 +62,18 @@ def decompose_ctc_loss_backward(
         betas.append(beta)
     log_beta = b.concatenate([b.reshape(each, (batch, 1, states)) for each in reversed(betas)], 1)
     emitted = b.concatenate([b.reshape(paths.emitted(step), (batch, 1, states)) for step in range(time)], 1)
-    loss = b.broadcast_in_dim(neg_log_likelihood, log_beta.shape, (0,))
+    likelihood = b.negate(b.broadcast_in_dim(neg_log_likelihood, log_beta.shape, (0,)))
     occupied = b.is_finite(b.add(log_alpha, log_beta))
-    posterior = b.exponential(b.add(b.subtract(b.add(log_alpha, log_beta), emitted), loss))
+    posterior = b.exponential(b.subtract(b.subtract(b.add(log_alpha, log_beta), emitted), likelihood))
     posterior = b.select(occupied, posterior, b.constant(0, posterior.dtype, posterior.shape))
     by_class = b.transpose(b.dot_general(posterior, paths.one_hot(classes), (0,), (0,), (2,), (1,)), (1, 0, 2))
     result = b.multiply(b.subtract(b.exponential(log_probs), by_class), b.broadcast_in_dim(grad, log_probs.shape, (1,)))
+    # Without any path there are no posteriors: PyTorch's gradient is nan then.
+    loss = b.broadcast_in_dim(neg_log_likelihood, log_probs.shape, (1,))
+    result = b.select(b.is_finite(loss), result, b.constant(float("nan"), result.dtype, result.shape))
     counts = b.compare(b.iota(log_probs.shape, DType.I64, 0), _number(b, input_lengths, log_probs.shape, 1), "LT")
     if zero_infinity:
-        counts = b.and_(counts, b.broadcast_in_dim(b.is_finite(neg_log_likelihood), log_probs.shape, (1,)))
+        counts = b.and_(counts, b.not_(b.is_inf(loss)))
     return b.select(counts, result, b.constant(0, result.dtype, result.shape))
 
 
