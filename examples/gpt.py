@@ -1,10 +1,17 @@
-"""Trains a character-level GPT on the English text of Python's own documentation (pydoc_data.topics) and prints a sample of its writing."""
+"""Trains a character-level GPT on the English text of Python's own documentation (pydoc_data.topics) and prints a sample of its writing.
+
+``--autocast bf16`` trains in mixed precision; ``--compare`` trains the same model on the CPU as well and draws both loss curves.
+"""
 
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -14,10 +21,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 from torch.nn import functional
 
+from torch_neuronx import eager
+
 SEED = 0
 CONTEXT = 128
 BATCH = 16
 PEAK_LEARNING_RATE = 2e-3
+AUTOCAST = {"off": None, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class Block(nn.Module):
@@ -87,24 +97,55 @@ def learning_rate(step: int, steps: int) -> float:
     return PEAK_LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))
 
 
-def train(model: GPT, text: Text, device: str, steps: int, progress: Progress) -> list[float]:
-    """The loss, in nats per character, of every step."""
+@dataclass
+class Run:
+    """A training run: the loss of every step in nats per character, and what the device ``neuron`` holds after it."""
+
+    device: str
+    losses: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    allocated: list[int] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+    executables: list[int] = field(default_factory=list)
+
+    def record(self, loss: float) -> None:
+        """Appends a step. The peak is that of the step alone."""
+        self.losses.append(loss)
+        if self.device == "neuron":
+            self.allocated.append(torch.neuron.memory_allocated())
+            self.peaks.append(torch.neuron.max_memory_allocated())
+            self.executables.append(eager.statistics().executables)
+            torch.neuron.reset_peak_memory_stats()
+
+
+def train(model: GPT, text: Text, device: str, steps: int, autocast: torch.dtype | None, progress: Progress) -> Run:
+    """Trains in float32, or with autocast in its dtype; the small gradients of float16 need a scaled loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LEARNING_RATE, betas=(0.9, 0.95), foreach=True)
+    scaler = torch.amp.GradScaler(device, enabled=autocast is torch.float16)
     generator = torch.Generator().manual_seed(SEED)
     task = progress.add_task(device, total=steps, loss=float("nan"))
-    losses = []
+    run = Run(device)
+    start = time.perf_counter()
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps)
         inputs, targets = (part.to(device) for part in text.batch(generator))
-        loss = functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        with precision(device, autocast):
+            loss = functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
-        loss.backward()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-        progress.update(task, advance=1, loss=losses[-1])
-    return losses
+        scaler.step(optimizer)
+        scaler.update()
+        run.record(loss.item())
+        progress.update(task, advance=1, loss=run.losses[-1])
+    run.seconds = time.perf_counter() - start
+    return run
+
+
+def precision(device: str, autocast: torch.dtype | None) -> AbstractContextManager[object]:
+    return torch.autocast(device, dtype=autocast) if autocast else nullcontext()
 
 
 @torch.no_grad()
@@ -120,27 +161,56 @@ def sample(model: GPT, text: Text, device: str, length: int, temperature: float 
     return text.decode(numbers)
 
 
-def save_picture(losses: list[float], path: Path, device: str) -> None:
+def smooth(losses: Sequence[float], window: int) -> list[float]:
+    """At every step the mean of the last ``window`` steps."""
+    return [sum(losses[max(0, i - window + 1) : i + 1]) / min(i + 1, window) for i in range(len(losses))]
+
+
+def save_picture(runs: Sequence[Run], path: Path, title: str) -> None:
+    """Loss curves, one colour per device; dashes let a curve be seen that lies under another."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    window = max(1, len(losses) // 50)
-    smooth = [sum(losses[max(0, i - window + 1) : i + 1]) / min(i + 1, window) for i in range(len(losses))]
+    window = max(1, len(runs[0].losses) // 50)
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
-    axes.plot(losses, color="0.75", linewidth=0.8, label="every step")
-    axes.plot(smooth, linewidth=1.8, label=f"mean of {window} steps")
-    axes.set(xlabel="step", ylabel="loss, nats per character", title=f"Character-level GPT on {device}")
+    for run, colour, style in zip(runs, ("C0", "C1"), ("-", "--")):
+        axes.plot(run.losses, color=colour, alpha=0.25, linewidth=0.8)
+        axes.plot(smooth(run.losses, window), color=colour, linestyle=style, linewidth=1.8, label=f"{run.device}, mean of {window} steps")
+    axes.set(xlabel="step", ylabel="loss, nats per character", title=title)
     axes.legend()
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 
-def main() -> None:
+def report(run: Run, console: Console) -> None:
+    """Prints how the loss and the step time came out, and whether memory and the number of executables stood still from step 2 on."""
+    console.print(
+        f"{run.device}: loss {run.losses[0]:.3f} → {run.losses[-1]:.3f} nats per character in {run.seconds:.1f} s "
+        f"({run.seconds / len(run.losses) * 1e3:.1f} ms a step)"
+    )
+    if run.device == "neuron" and len(run.losses) > 1:
+        for what, values in (("bytes after a step", run.allocated), ("bytes at its peak", run.peaks), ("executables", run.executables)):
+            console.print(f"  {what}, from step 2 on: {min(values[1:]):,} to {max(values[1:]):,}")
+
+
+def compare(mine: Run, reference: Run, console: Console) -> None:
+    """Prints how far apart two loss curves are."""
+    window = max(1, len(mine.losses) // 50)
+    differences = [abs(a - b) for a, b in zip(smooth(mine.losses, window), smooth(reference.losses, window), strict=True)]
+    console.print(
+        f"{mine.device} against {reference.device}, means of {window} steps: the losses differ by "
+        f"{sum(differences) / len(differences):.4f} on average, by at most {max(differences):.4f} nats per character"
+    )
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=["neuron", "cpu"], default="neuron", help="where to train (default: %(default)s)")
+    parser.add_argument("--autocast", choices=list(AUTOCAST), default="off", help="mixed precision (default: %(default)s)")
+    parser.add_argument("--compare", action="store_true", help="train on the CPU too, from the same weights, and draw both curves")
     parser.add_argument("--steps", type=int, default=400, help=f"optimizer steps of {BATCH} x {CONTEXT} characters (default: %(default)s)")
     parser.add_argument("--layers", type=int, default=4, help="transformer layers (default: %(default)s)")
     parser.add_argument("--width", type=int, default=128, help="model width, a multiple of 32 (default: %(default)s)")
@@ -151,12 +221,18 @@ def main() -> None:
         parser.error(f"--steps must be at least 1, got {arguments.steps}")
     if arguments.width % 32:
         parser.error(f"--width must be a multiple of 32, got {arguments.width}")
+    if arguments.compare and arguments.device == "cpu":
+        parser.error("--compare compares with the CPU; give it with --device neuron")
+    return arguments
 
+
+def main() -> None:
+    arguments = parse_arguments()
     console = Console()
     text = Text()
     torch.manual_seed(SEED)
-    model = GPT(len(text.characters), CONTEXT, arguments.layers, arguments.width, heads=arguments.width // 32).to(arguments.device)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    initial = GPT(len(text.characters), CONTEXT, arguments.layers, arguments.width, heads=arguments.width // 32)
+    parameters = sum(parameter.numel() for parameter in initial.parameters())
     console.print(f"{len(text.numbers):,} characters, {len(text.characters)} distinct; {parameters:,} parameters on {arguments.device}")
     columns = (
         TextColumn("{task.description:7}"),
@@ -165,17 +241,19 @@ def main() -> None:
         TextColumn("loss {task.fields[loss]:.3f}"),
         TimeElapsedColumn(),
     )
-    start = time.perf_counter()
+    devices = [arguments.device, "cpu"] if arguments.compare else [arguments.device]
+    models = [copy.deepcopy(initial).to(device) for device in devices]
+    autocast = AUTOCAST[arguments.autocast]
     with Progress(*columns, console=console) as progress:
-        losses = train(model, text, arguments.device, arguments.steps, progress)
-    seconds = time.perf_counter() - start
-    console.print(
-        f"loss {losses[0]:.3f} → {losses[-1]:.3f} nats per character in {seconds:.1f} s ({seconds / len(losses) * 1e3:.1f} ms a step)"
-    )
-    save_picture(losses, arguments.picture, arguments.device)
+        runs = [train(model, text, device, arguments.steps, autocast, progress) for model, device in zip(models, devices)]
+    for run in runs:
+        report(run, console)
+    if arguments.compare:
+        compare(*runs, console)
+    save_picture(runs, arguments.picture, f"Character-level GPT, autocast {arguments.autocast}")
     console.print(f"loss curve: {arguments.picture}")
     console.rule("sample")
-    console.print(sample(model, text, arguments.device, arguments.sample), markup=False, highlight=False)
+    console.print(sample(models[0], text, arguments.device, arguments.sample), markup=False, highlight=False)
 
 
 if __name__ == "__main__":

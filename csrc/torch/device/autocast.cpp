@@ -33,6 +33,16 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   AT_FORALL_FP32_SET_OPT_DTYPE(FLOAT32_BY_DTYPE_ARGUMENT)
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
   AT_FORALL_PROMOTE(WIDEST)
+  // CUDA converts the arguments of a whole recurrent layer for cuDNN. Left to the products inside, every time step would convert the
+  // weights anew: those products take transposed views, which the weight cache does not hold.
+  LOWER_PRECISION(lstm, input)
+  LOWER_PRECISION(lstm, data)
+  LOWER_PRECISION(gru, input)
+  LOWER_PRECISION(gru, data)
+  LOWER_PRECISION(rnn_tanh, input)
+  LOWER_PRECISION(rnn_tanh, data)
+  LOWER_PRECISION(rnn_relu, input)
+  LOWER_PRECISION(rnn_relu, data)
 #undef LOWER_PRECISION
 #undef FLOAT32
 #undef FLOAT32_BY_DTYPE_ARGUMENT

@@ -1,4 +1,5 @@
 // "matmul" [out, lhs, rhs] and "addmm" [out, bias, lhs, rhs] floats [beta, alpha]: matrices, or batches of them, with any strides.
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -13,9 +14,19 @@
 namespace neuron::torch_face {
 namespace {
 
-// What ATen's GEMMs compute a product of this element type in: 8-bit floats and booleans have none.
+// Whether oneDNN has products of a narrow type on this CPU, as ATen's operator of this name tells; a build without oneDNN lacks it.
+bool onednn_says(const char* operator_name) {
+  const auto question = c10::Dispatcher::singleton().findSchema({operator_name, ""});
+  return question && question->typed<bool()>().call();
+}
+
+// What a product of this element type is computed in. ATen's GEMMs have no 8-bit floats and booleans; its loops for narrow types that
+// oneDNN lacks are many times slower than the product of converted operands.
 at::ScalarType computed_type(at::ScalarType result) {
+  static const bool has_bfloat16 = onednn_says("mkldnn::_is_mkldnn_bf16_supported");
+  static const bool has_float16 = onednn_says("mkldnn::_is_mkldnn_fp16_supported");
   if (c10::isFloat8Type(result)) return at::kFloat;
+  if ((result == at::kBFloat16 && !has_bfloat16) || (result == at::kHalf && !has_float16)) return at::kFloat;
   return result == at::kBool ? at::kInt : result;
 }
 

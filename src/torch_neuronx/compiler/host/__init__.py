@@ -1,8 +1,9 @@
 """The host target: HLO as fused loop nests in machine code of this CPU, and library kernels for the rest.
 
-``compile_for_host`` is the only entry. Reading order: ``legalise`` and ``contractions`` (rewrites), ``realise`` and ``regions`` (what is
-computed together), ``trace`` and ``nests`` (HLO to scalar expressions over loops), ``schedule``, ``pointwise``, ``tiles``, ``rows``,
-``columns`` and ``scatter`` (loops to LLVM text), ``kernel_cache`` and ``object_code`` (text to bytes), ``plan`` (everything put together).
+``compile_for_host`` is the only entry. Reading order: ``legalise``, ``biased_products`` and ``contractions`` (rewrites), ``realise``
+and ``regions`` (what is computed together), ``trace`` and ``nests`` (HLO to scalar expressions over loops), ``schedule``,
+``pointwise``, ``tiles``, ``rows``, ``columns`` and ``scatter`` (loops to LLVM text), ``kernel_cache`` and ``object_code`` (text to
+bytes), ``plan`` (everything put together).
 """
 
 from __future__ import annotations

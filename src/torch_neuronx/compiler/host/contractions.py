@@ -1,8 +1,8 @@
 """dot_general as the matrix products that the library has: [M, K] × [K, N], or batches of them.
 
 Operands are brought into this form by a transpose and a reshape, which cost nothing where strides allow it: the library reads strided
-views. A bias that is added to a product which nothing else needs is handed to the library as well. The result keeps its shape; the
-library step writes it through a view of two or three dimensions.
+views. What ``biased_products`` finds to be added is handed to the library as well. The result keeps its shape; the library step writes it
+through a view of two or three dimensions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from typing import Any
 
 from ..hlo.ir import Module, Operation, Value
 from ..hlo.types import TensorType
+from ..passes.dce import eliminate_dead_code
+from .biased_products import Bias, LibraryProduct, biased_convolutions, library_products
 
-# Operations of this target only: operands (lhs, rhs) and (bias, lhs, rhs); attribute "shape": the result's as the library sees it.
+# Operations of this target only: operands (lhs, rhs) and (bias, lhs, rhs); attribute "shape": the result's as the library sees it. The
+# second computes beta * bias + alpha * lhs rhs with its attributes "beta" and "alpha".
 MATMUL, ADDMM = "host.matmul", "host.addmm"
 
 
 def canonicalise_contractions(module: Module) -> Module:
-    """``module`` with every dot_general as a MATMUL or ADDMM. The result is for this target only; it is not in the op table's terms."""
-    if not any(operation.name == "dot_general" for operation in module.operations):
+    """``module`` with every dot_general as a MATMUL or ADDMM, and the bias of a convolution as its third operand. The result is for this
+    target only; it is not in the op table's terms.
+    """
+    if not any(operation.name in ("dot_general", "convolution") for operation in module.operations):
         return module
     return _Rewriting(module).run()
 
@@ -32,28 +37,28 @@ class _Rewriting:
         self._module = module
         self._copies: dict[Value, Value] = {parameter: parameter for parameter in module.parameters}
         self._operations: list[Operation] = []
-        self._users: dict[Value, list[Operation]] = {}
-        for operation in module.operations:
-            for operand in operation.operands:
-                self._users.setdefault(operand, []).append(operation)
-        self._biased = {id(operation): match for operation in module.operations if (match := self._biased_product(operation)) is not None}
-        self._absorbed = {id(dot) for dot, _ in self._biased.values()}
+        self._products = library_products(module)
+        self._convolutions = biased_convolutions(module)
+        self._inner = {operation for product in self._products.values() for operation in product.inner}
+        self._inner |= {convolution for convolution, _ in self._convolutions.values()}
 
     def run(self) -> Module:
         for operation in self._module.operations:
-            if id(operation) in self._absorbed:
+            if (product := self._products.get(operation)) is not None:
+                copies = self._product(product, operation.result.type)
+            elif operation in self._convolutions:
+                convolution, bias = self._convolutions[operation]
+                operands = [self._copies[value] for value in (*convolution.operands, bias)]
+                copies = self._emit("convolution", operands, convolution.attributes, [operation.result.type])
+            elif operation in self._inner:
                 continue
-            if id(operation) in self._biased:
-                dot, bias = self._biased[id(operation)]
-                results = self._product(dot, operation.result, self._copies[bias])
-            elif operation.name == "dot_general":
-                results = self._product(operation, operation.result, None)
             else:
                 types = [result.type for result in operation.results]
-                results = self._emit(operation.name, [self._copies[v] for v in operation.operands], operation.attributes, types)
-            self._copies.update(zip(operation.results, results))
+                copies = self._emit(operation.name, [self._copies[v] for v in operation.operands], operation.attributes, types)
+            self._copies.update(zip(operation.results, copies))
         module = self._module
-        return Module(module.name, module.parameters, tuple(self._operations), tuple(self._copies[result] for result in module.results))
+        results = tuple(self._copies[result] for result in module.results)
+        return eliminate_dead_code(Module(module.name, module.parameters, tuple(self._operations), results))
 
     def _emit(self, name: str, operands: Sequence[Value], attributes: Mapping[str, Any], types: Sequence[TensorType]) -> tuple[Value, ...]:
         operation = Operation(name, tuple(operands), attributes)
@@ -70,23 +75,8 @@ class _Rewriting:
         shape = tuple(x.shape[dim] for dim in order)
         return self._emit("transpose", [x], MappingProxyType({"permutation": order}), [TensorType(shape, x.dtype)])[0]
 
-    # Products
-
-    def _biased_product(self, operation: Operation) -> tuple[Operation, Value] | None:
-        """The product and the bias that an addition adds, where the library should do both: nothing else uses the product, nothing is
-        left to fuse the addition with, and the bias is a broadcast.
-        """
-        if operation.name != "add" or any(user.name not in ("dot_general", "return") for user in self._users.get(operation.result, [])):
-            return None
-        for product, bias in (operation.operands, operation.operands[::-1]):
-            dot, spread = product.producer, bias.producer
-            if dot is None or dot.name != "dot_general" or len(self._users[product]) != 1 or product in self._module.results:
-                continue
-            if dot.operands[0].dtype is product.dtype and spread is not None and spread.name == "broadcast_in_dim" and product.type.size:
-                return dot, bias
-        return None
-
-    def _product(self, dot: Operation, result: Value, bias: Value | None) -> tuple[Value, ...]:
+    def _product(self, product: LibraryProduct, result: TensorType) -> tuple[Value, ...]:
+        dot = product.dot
         lhs, rhs = (self._copies[operand] for operand in dot.operands)
         attributes = dot.attributes
         lhs_batch, rhs_batch = tuple(attributes["lhs_batch"]), tuple(attributes["rhs_batch"])
@@ -99,8 +89,17 @@ class _Rewriting:
         lhs = self._reshape(self._transpose(lhs, lhs_batch + lhs_free + lhs_contract), (*batches, rows, depth))
         rhs = self._reshape(self._transpose(rhs, rhs_batch + rhs_contract + rhs_free), (*batches, depth, columns))
         shape = (*batches, rows, columns)
-        operands = [lhs, rhs] if bias is None else [self._reshape(bias, shape), lhs, rhs]
-        return self._emit(MATMUL if bias is None else ADDMM, operands, MappingProxyType({"shape": shape}), [result.type])
+        if product.bias is None:
+            return self._emit(MATMUL, [lhs, rhs], MappingProxyType({"shape": shape}), [result])
+        scales = MappingProxyType({"shape": shape, "beta": product.bias.factor, "alpha": product.alpha})
+        return self._emit(ADDMM, [self._reshape(self._bias(product.bias), shape), lhs, rhs], scales, [result])
+
+    def _bias(self, bias: Bias) -> Value:
+        """The bias in the product's shape and in its own dtype, not scaled."""
+        value, spread = self._copies[bias.value], bias.spread
+        if spread is None:
+            return value
+        return self._emit("broadcast_in_dim", [value], spread.attributes, [TensorType(spread.result.shape, value.dtype)])[0]
 
 
 def _size(x: Value, dims: tuple[int, ...]) -> int:

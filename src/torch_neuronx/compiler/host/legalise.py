@@ -2,6 +2,7 @@
 
 * composites without a library kernel: their decomposition
 * sorting and scanning of 8-bit floats: the same of f32
+* scatters that add or multiply narrow floats: the same of f32, as they accumulate in memory
 * argreduce: two reductions, the extremum and the first index where it is
 * reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes
   only, and so do the results.
@@ -32,6 +33,7 @@ _PART = 16 * 1024
 _MAX_PARTS = 64
 _ORDERING = ("sort", "topk", "scan")
 _EIGHT_BITS = (DType.F8E4M3FN, DType.F8E5M2)
+_NARROW = (DType.BF16, DType.F16, *_EIGHT_BITS)
 
 
 def legalise(module: Module, signature: Signature) -> Module:
@@ -69,6 +71,8 @@ def _replace(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> S
             return (b.constant(value, operation.result.dtype, operation.result.shape),)
         case "dot_general" if operands[0].type.size == 0 and operation.result.type.size:
             return (b.constant(0, operation.result.dtype, operation.result.shape),)
+        case "scatter" if operation.result.dtype in _NARROW and operation.attributes["kind"] in ("add", "multiply"):
+            return (_wide_scatter(b, operation, operands),)
         case "convolution":
             return _convolution(b, operation, operands)
         case _:
@@ -83,6 +87,12 @@ def _composite(b: Builder, operation: Operation, operands: tuple[Value, ...]) ->
         wide = b.composite(name, [b.convert(operands[0], DType.F32)], own, types)
         return [b.convert(value, result.dtype) for value, result in zip(wide, operation.results, strict=True)]
     return decompose(operation, b, operands) if name in DECOMPOSITIONS and not has_kernel(operation) else None
+
+
+def _wide_scatter(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Value:
+    x, index, updates = operands
+    wide = b.scatter(b.convert(x, DType.F32), index, b.convert(updates, DType.F32), **operation.attributes)
+    return b.convert(wide, x.dtype)
 
 
 def _argreduce(b: Builder, x: Value, kind: str, dim: int) -> Value:

@@ -45,8 +45,6 @@ def has_kernel(composite: Operation) -> bool:
     match name:
         case "philox":
             return all(operand.is_scalar for operand in composite.operands)
-        case "ctc_loss" | "ctc_loss_backward":
-            return composite.operands[0].dtype in (DType.F32, DType.F64)
         case "topk" | "scan":
             return composite.operands[0].dtype not in _UNSORTED
         case _:
@@ -86,9 +84,11 @@ Encoder = Callable[[Operation], Encoding]
 
 
 def _matmul(operation: Operation) -> Encoding:
-    lhs = operation.operands[-2]
+    lhs, attributes = operation.operands[-2], operation.attributes
     cost = 2 * operation.result.type.size * lhs.shape[-1] / _DENSE_RATE
-    return Encoding("matmul", cost=cost) if operation.name == MATMUL else Encoding("addmm", floats=(1.0, 1.0), cost=cost)
+    if operation.name == MATMUL:
+        return Encoding("matmul", cost=cost)
+    return Encoding("addmm", floats=(attributes["beta"], attributes["alpha"]), cost=cost)
 
 
 def _convolution(operation: Operation) -> Encoding:
@@ -103,7 +103,8 @@ def _convolution(operation: Operation) -> Encoding:
         *(0,) * rank,
         attributes["groups"],
     )
-    return Encoding("convolution", ints, cost=_convolution_cost(operation.result.type.size, weight.shape), optional=1)
+    cost = _convolution_cost(operation.result.type.size, weight.shape)
+    return Encoding("convolution", ints, cost=cost, optional=3 - len(operation.operands))
 
 
 def _convolution_gradient(operation: Operation) -> Encoding:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..hlo.ir import Value
 from .context import LoweringBuilder
 from .node import lower_node
+from .precision import widened
 from .registry import Lowering, Variant, add, find, name_of, overload
 
 # Overloads whose decomposition is exact and as good as a lowering by hand.
@@ -119,11 +120,11 @@ def _decomposition(name: str) -> Callable[..., Any]:
     def lower(b: LoweringBuilder, *arguments: Any) -> Any:
         op = overload(name)
         mode = _Lowering(b)
-        metas = b.metas
+        metas = {name: _widened_meta(meta) for name, meta in b.metas.items()}
         for meta, value in zip(metas.values(), arguments, strict=True):
             for tensor, one in _pairs(meta, value) if isinstance(meta, torch.Tensor | list | tuple) else []:
                 if isinstance(tensor, torch.Tensor):
-                    mode.bind(tensor, one)
+                    mode.bind(tensor, widened(b, one))
         positional = [metas[argument.name] for argument in op._schema.arguments if not argument.kwarg_only]
         keywords = {argument.name: metas[argument.name] for argument in op._schema.arguments if argument.kwarg_only}
         if keywords.get("device") is not None:
@@ -136,6 +137,13 @@ def _decomposition(name: str) -> Callable[..., Any]:
         return tuple(None if tensor is None else mode._as_value(tensor) for tensor in results)
 
     return lower
+
+
+def _widened_meta(meta: Any) -> Any:
+    """f16 and bf16 tensors as f32: a decomposition would round after each of its operators. The caller converts the results."""
+    if isinstance(meta, torch.Tensor):
+        return meta.float() if meta.dtype in (torch.float16, torch.bfloat16) else meta
+    return [_widened_meta(item) for item in meta] if isinstance(meta, list | tuple) else meta
 
 
 def _scalars(op: torch._ops.OpOverload) -> frozenset[str]:
