@@ -55,6 +55,19 @@ def test_masking_scaling_and_moving() -> None:
     torch.testing.assert_close(here.to("neuron").to_dense().cpu(), here.to_dense())
 
 
+def test_scaling_in_place_keeps_sparse_momentum() -> None:
+    def run(device: str) -> torch.Tensor:
+        weight = torch.nn.Parameter(torch.arange(32.0).reshape(8, 4).to(device) / 32)
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        for tokens in ([1, 3, 1], [3, 7, 0]):
+            optimizer.zero_grad()
+            torch.nn.functional.embedding(torch.tensor(tokens, device=device), weight, sparse=True).square().sum().backward()
+            optimizer.step()
+        return weight.detach().cpu()
+
+    torch.testing.assert_close(run("neuron"), run("cpu"))
+
+
 def test_an_empty_one() -> None:
     empty = torch.sparse_coo_tensor(torch.zeros(1, 0).long().to("neuron"), torch.zeros(0, 3, device="neuron"), (4, 3))
     assert empty.coalesce()._nnz() == 0

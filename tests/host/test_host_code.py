@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -110,6 +111,19 @@ def test_scalar_arguments_do_not_narrow_the_vectors(monkeypatch: pytest.MonkeyPa
     x, factor = b.parameter(TensorType((4096,), F32)), b.parameter(TensorType((), DType.F64), is_scalar=True)
     compile_image(b.build([b.multiply(x, b.broadcast(b.convert(factor, F32), x.shape))]), target=AVX2)
     assert [f'"llvm.loop.vectorize.width", i32 {AVX2.vector_bits // 32}' in text for text in texts] == [True]
+
+
+def test_scatter_add_of_rows_is_vectorised(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(
+        "torch_neuronx.compiler.host.plan.compile_kernel", lambda text, target: texts.append(text) or compile_kernel(text, target)
+    )
+    b = Builder("m")
+    table, updates = b.parameter(TensorType((300, 385), F32)), b.parameter(TensorType((70, 385), F32))
+    rows = b.parameter(TensorType((70, 1), DType.I64))
+    compile_image(b.build([b.scatter(table, rows, updates, "add", (1,), (0,), (0,), 1)]), target=AVX2)
+    adding = [text for text in texts if "fadd" in text]
+    assert [re.search(r"vaddps.*%ymm", emit_assembly(text, AVX2)) is not None for text in adding] == [True]
 
 
 def test_signature_that_does_not_fit_is_an_error() -> None:

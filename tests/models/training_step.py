@@ -49,10 +49,17 @@ NOISE = 1e-2
 
 
 def errors_of(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
-    """For every value the largest difference in units of its largest magnitude, or of NOISE times the largest gradient."""
+    """For every value the largest difference in units of its largest magnitude, or of NOISE times the largest gradient (for a parameter, of
+    what a step makes of that).
+    """
     gradients = [value.abs().max().double() for name, value in expected.items() if name.endswith(".grad")]
     floor = NOISE * float(max(gradients, default=torch.tensor(0.0)))
-    return {name: relative_error(actual[name], value, floor if name.endswith(".grad") else 0.0) for name, value in expected.items()}
+
+    def floor_of(name: str) -> float:
+        # The step carries a gradient's noise into the parameter, which shows where the parameter began at zero.
+        return floor if name.endswith(".grad") else LEARNING_RATE * floor if f"{name}.grad" in expected else 0.0
+
+    return {name: relative_error(actual[name], value, floor_of(name)) for name, value in expected.items()}
 
 
 def steps(workload: Workload, dtype: torch.dtype, autocast: torch.dtype | None, devices: tuple[str, ...]) -> list[dict[str, Tensor]]:

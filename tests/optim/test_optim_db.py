@@ -15,6 +15,8 @@ import torch_neuronx
 STEPS = 4
 TOLERANCE = 1e-5
 ADAMW = next(info for info in optim_db if info.optim_cls is torch.optim.AdamW)
+# The database has these inputs, with rates and coefficients as tensors, for accelerators that it knows only.
+CAPTURABLE = [info for info in optim_db if any(given.kwargs.get("capturable") for given in info.optim_inputs_func(device="cuda"))]
 
 
 class Problem:
@@ -103,6 +105,22 @@ def test_every_input_steps_as_on_the_cpu(info: OptimizerInfo) -> None:
                 assert distance(actual, exact) <= 10 * distance(expected, exact), what
             compared += 1
     assert compared
+
+
+@pytest.mark.parametrize("info", CAPTURABLE, ids=lambda info: info.optim_cls.__name__)
+def test_capturable_inputs_step_as_the_loop_on_the_cpu(info: OptimizerInfo) -> None:
+    for given in info.optim_inputs_func(device="cuda"):
+        if not given.kwargs.get("capturable"):
+            continue
+        given.kwargs = {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in given.kwargs.items()}
+        plain = OptimizerInput(given.params, {**given.kwargs, "capturable": False}, given.desc)
+        for name, flags in implementations(info):
+            if flags.keys() & given.kwargs.keys():
+                continue
+            with torch_neuronx.fallback_policy("error"):
+                actual = run(info, given, flags, "neuron")
+            expected = run(info, plain, {} if "foreach" in given.kwargs else {"foreach": False}, "cpu")
+            assert distance(actual, expected) <= TOLERANCE, f"{info.optim_cls.__name__} {name} {given.desc}"
 
 
 def test_a_schedule_needs_no_new_programs() -> None:

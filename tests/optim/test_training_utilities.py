@@ -247,6 +247,60 @@ def test_functional_calls_and_transforms() -> None:
     assert_same(run)
 
 
+def test_forward_mode_and_hessians() -> None:
+    def run(device: str) -> Any:
+        x = data(device)
+        function = lambda row: (row * row).tanh().cumsum(0)  # noqa: E731
+        forward = torch.func.jacfwd(function)(x[0])
+        hessian = torch.func.hessian(lambda row: function(row).sum())(x[0])
+        return forward, hessian, torch.func.jvp(function, (x,), (x,)), torch.func.vjp(function, x)[1](x)
+
+    assert_same(run)
+
+
+def test_gradients_of_every_sample() -> None:
+    def run(device: str) -> Any:
+        model = network(device).eval()
+        loss = lambda p, row: torch.func.functional_call(model, p, (row[None],)).square().sum()  # noqa: E731
+        return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(dict(model.named_parameters()), data(device))
+
+    assert_same(run)
+
+
+def test_an_optimizer_in_backward_hooks() -> None:
+    def run(device: str) -> Any:
+        model = network(device)
+        optimizers = {parameter: torch.optim.Adam([parameter], lr=0.1) for parameter in model.parameters()}
+
+        def step(parameter: Tensor) -> None:
+            optimizers[parameter].step()
+            optimizers[parameter].zero_grad()
+
+        for parameter in optimizers:
+            parameter.register_post_accumulate_grad_hook(step)
+        for _ in range(3):
+            model(data(device))[:, 0].square().sum().backward()
+        return [model(data(device)), [parameter.grad for parameter in optimizers]]
+
+    actual, expected = both(run)
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)  # Adam divides small gradients by themselves
+
+
+def test_parameters_join_an_optimizer_later() -> None:
+    def run(device: str) -> Any:
+        weights = [nn.Parameter(data(device)), nn.Parameter(data(device) + 1)]
+        optimizer = torch.optim.AdamW(weights[:1], lr=0.1)
+        for step in range(4):
+            if step == 2:
+                optimizer.add_param_group({"params": weights[1:], "lr": 0.01, "weight_decay": 0.5})
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+            (weights[0] * weights[1]).square().mean().backward()
+            optimizer.step()
+        return weights, weights[1].grad
+
+    assert_same(run)
+
+
 def test_a_copied_optimizer_goes_on_by_itself() -> None:
     model = network("neuron")
     optimizer = torch.optim.Adam(model.parameters())

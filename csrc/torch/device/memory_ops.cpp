@@ -56,6 +56,14 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
   return known_contents(at::detail::empty_strided_generic(size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
+// A zero that has no memory: forward mode's tangent of a constant. Dispatch key ZeroTensor answers for it before any of our kernels.
+at::Tensor zero_without_memory(at::IntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                               std::optional<bool> pin_memory) {
+  at::native::ZeroTensorAllocator nothing(at::Device(at::kPrivateUse1, checked_index(dtype, layout, device, pin_memory)));
+  const auto keys = kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::Tensor(at::detail::empty_generic(size, &nothing, keys, c10::dtype_or_default(dtype), std::nullopt));
+}
+
 // Gives the tensor's storage the bytes that its sizes, strides and offset need, keeping its contents.
 void grow_storage(const at::Tensor& self) {
   if (self.numel() == 0) return;
@@ -113,6 +121,7 @@ void record_stream(at::Tensor& self, at::Stream stream) { device_allocator().rec
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
+  m.impl("_efficientzerotensor", zero_without_memory);
   m.impl("resize_", resize);
   m.impl("set_.source_Storage", set_storage);
   m.impl("set_.source_Storage_storage_offset", set_storage_with_sizes);

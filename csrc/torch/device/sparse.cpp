@@ -122,11 +122,17 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
 
 Tensor neg(const Tensor& self) { return sparse(self._indices().clone(), self._values().neg(), self.sizes(), self.is_coalesced()); }
 
-Tensor mul(const Tensor& self, const Tensor& other) {
-  TORCH_CHECK_NOT_IMPLEMENTED(self.is_sparse() && other.dim() == 0 && !other.is_sparse(),
+// A number may stand on either side: PyTorch writes `sparse.mul_(2)` as the product of 2 and the tensor.
+Tensor mul(const Tensor& left, const Tensor& right) {
+  const auto& [self, number] = left.is_sparse() ? std::tie(left, right) : std::tie(right, left);
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_sparse() && number.dim() == 0 && !number.is_sparse(),
                               "mul of sparse tensors on device neuron: only sparse times a number is there");
-  return sparse(self._indices().clone(), self._values().mul(other), self.sizes(), self.is_coalesced());
+  return sparse(self._indices().clone(), self._values().mul(number), self.sizes(), self.is_coalesced());
 }
+
+Tensor& mul_out(const Tensor& left, const Tensor& right, Tensor& out) { return at::native::copy_sparse_(out, left.mul(right)); }
+
+Tensor& mul_(Tensor& self, const Tensor& other) { return at::native::copy_sparse_(self, self.mul(other)); }
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("empty.memory_format", at::native::empty_sparse);
@@ -153,6 +159,8 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("sparse_mask", sparse_mask);
   m.impl("neg", neg);
   m.impl("mul.Tensor", mul);
+  m.impl("mul_.Tensor", mul_);
+  m.impl("mul.out", mul_out);
 }
 
 }  // namespace

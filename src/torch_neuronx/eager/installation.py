@@ -9,7 +9,6 @@ from torch_neuronx import _C
 from ..compiler.lowering import registry
 from ..compiler.lowering.dtypes import float64_is_exact
 from .data_dependent import register_data_dependent_ops
-from .learning_rates import register_fused_steps
 from .printing import print_from_host
 from .recurrent import register_recurrent_networks
 
@@ -23,6 +22,5 @@ def install_native_ops() -> None:
     for op in registry.variants():
         _C._register_native_op(op.name, op.static_arguments, op.written_arguments)
     register_data_dependent_ops()
-    register_fused_steps()
     register_recurrent_networks()
     print_from_host()

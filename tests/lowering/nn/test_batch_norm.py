@@ -75,3 +75,20 @@ def test_bfloat16_input_with_float32_parameters() -> None:
     compare("out", results[0], expected, 1e-2, 1e-2)
     assert written[3].dtype == torch.float32
     compare("running mean", written[3], 0.9 * mean.double() + 0.1 * x.double().mean((0, 2)), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_gradients_of_the_parameters_are_summed_in_float32(dtype: torch.dtype) -> None:
+    """4096 terms of one sign per channel: sums kept in the narrow type would stop growing long before the end."""
+    x, grad = torch.randn(4, 3, 32, 32).to(dtype), (torch.rand(4, 3, 32, 32) + 0.5).to(dtype)
+    weight = torch.ones(3, dtype=dtype)
+    mean, invstd = x.double().mean((0, 2, 3)), x.double().var((0, 2, 3), correction=0).add(1e-5).rsqrt()
+    arguments = [grad, x, weight, None, None, mean.float(), invstd.float(), True, 1e-5, [True, True, True]]
+    (dx, dweight, dbias), _ = run(aten.native_batch_norm_backward.default, arguments)
+    wide = [value.double() if isinstance(value, torch.Tensor) else value for value in arguments]
+    expected = aten.native_batch_norm_backward.default(*wide)
+    rounding = torch.finfo(dtype).eps
+    scale = float(grad.double().sum((0, 2, 3)).max())
+    compare("dx", dx, expected[0], rounding, rounding)
+    compare("dweight", dweight, expected[1], rounding, 1e-5 * scale)
+    compare("dbias", dbias, expected[2], rounding, 1e-5 * scale)

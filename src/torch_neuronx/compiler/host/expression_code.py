@@ -78,16 +78,21 @@ class ExpressionCode:
         """The pointer to an element; ``address`` counts elements of ``dtype``."""
         return self._pointer(self._base(value), dtype, address)[0]
 
-    def load(self, value: Value, address: Affine, dtype: DType) -> str:
-        """Reads an element at the innermost open level, as it is now."""
-        pointer = self.pointer(value, address, dtype)
-        loaded = self.text.define(f"load {scalar_code.memory_type(dtype)}, ptr {pointer}")
-        return scalar_code.from_memory(self.text.emitter, dtype, loaded)
-
     def store(self, store: Store, register: str) -> None:
         """Writes the element of ``store`` at the innermost open level."""
+        self._write(self.pointer(store.value, store.address, store.expression.dtype), store.expression.dtype, register)
+
+    def update(self, store: Store, combine: Callable[[str], str]) -> None:
+        """Replaces the element of ``store``, as it is now, by what ``combine`` makes of it.
+
+        By one pointer: of two that are computed apart the vectoriser cannot tell that they are equal, and keeps the loop scalar.
+        """
         dtype = store.expression.dtype
         pointer = self.pointer(store.value, store.address, dtype)
+        loaded = self.text.define(f"load {scalar_code.memory_type(dtype)}, ptr {pointer}")
+        self._write(pointer, dtype, combine(scalar_code.from_memory(self.text.emitter, dtype, loaded)))
+
+    def _write(self, pointer: str, dtype: DType, register: str) -> None:
         stored = scalar_code.to_memory(self.text.emitter, dtype, register)
         self.text.do(f"store {scalar_code.memory_type(dtype)} {stored}, ptr {pointer}")
 

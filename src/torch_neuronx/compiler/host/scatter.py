@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from ..hlo.ir import Operation, Value
+from ..hlo.types import DType
 from . import scalar_code
 from .accumulators import Accumulator
 from .affine import Extents, Index, SplitRequest, constant, delinearise, linear_form
@@ -167,12 +169,15 @@ def _write_updates(code: ExpressionCode, nest: ScatterNest, column: int | None, 
         if by_column:
             opened.enter_context(_where_inside(code, nest))
         for update, register in [(update, code.emit(update.expression)) for update in nest.updates]:
-            dtype = update.expression.dtype
-            if nest.kind != "set":
-                type_ = scalar_code.register_type(dtype)
-                before = code.load(update.value, update.address, dtype)
-                register = Accumulator(nest.kind, dtype, type_, type_).combine_exactly(code.text, before, register)
-            code.store(update, register)
+            if nest.kind == "set":
+                code.store(update, register)
+            else:
+                code.update(update, partial(_combined, code.text, nest.kind, update.expression.dtype, register))
+
+
+def _combined(text: KernelText, kind: str, dtype: DType, register: str, before: str) -> str:
+    type_ = scalar_code.register_type(dtype)
+    return Accumulator(kind, dtype, type_, type_).combine_exactly(text, before, register)
 
 
 @contextmanager

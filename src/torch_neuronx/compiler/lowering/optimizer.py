@@ -103,7 +103,7 @@ def _adam_lists(
 
 
 def _fused_adam(decoupled: bool, name: str) -> None:
-    # With a number for the rate, eager takes the other overload: see eager/learning_rates.py.
+    # With a number for the rate, eager takes the other overload: see csrc/torch/eager/optimizer.cpp.
     @lowering(f"{name}.tensor_lr", outputs_like=_ADAM_OUTPUTS)
     @lowering(name, native=False)
     def lower(

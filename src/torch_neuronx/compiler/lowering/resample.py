@@ -1,7 +1,7 @@
 """Resizing of the last one to three dimensions: nearest, linear and cubic interpolation, and their derivatives.
 
-Interpolation is separable and linear in the image: along each axis the result is W · x with a matrix W of few entries per row. Forward
-reads those entries; the derivative multiplies by the transpose.
+Interpolation is separable and linear in the image: along each axis the result is W · x with a matrix W of few entries per row, which are
+read; the derivative is the transpose. Matrices of many entries per row are multiplied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Weights = Callable[[int, int, bool, float | None], Matrix]
 
 # Coefficients of the cubic convolution kernel: PyTorch's for plain and for antialiased resizing.
 _CUBIC, _CUBIC_ANTIALIASED = -0.75, -0.5
-# Up to so many entries per row, forward reads entries instead of multiplying matrices.
+# Up to so many entries per row they are read one by one instead of multiplying matrices.
 _MAX_TAPS = 4
 
 
@@ -112,7 +112,7 @@ def _register(name: str, weights: Weights, spatial: int, has_corners: bool) -> N
         grad = widened(b, grad)
         for i, scale in enumerate(scales):
             axis = len(grad.shape) - spatial + i
-            grad = _multiply(b, grad, weights(input_size[axis], output_size[i], align, scale).T, axis)
+            grad = _apply(b, grad, weights(input_size[axis], output_size[i], align, scale).T, axis)
         return grad
 
 
