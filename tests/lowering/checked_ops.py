@@ -15,6 +15,8 @@ from torch_neuronx.compiler.lowering.registry import find, name_of
 # Results that are an index of an element, where PyTorch leaves open which of several equal elements.
 _FREE_AMONG_EQUALS = {("aten::kthvalue", 1), ("aten::topk", 1), ("aten::median.dim", 1)}
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+# Results that only the same device's own gradient reads; the CPU leaves some of them empty.
+_WORKSPACES = {(f"aten::_embedding_bag{suffix}", position) for suffix in ("", "_forward_only") for position in (1, 2, 3)}
 
 
 class CheckLowerings(TorchDispatchMode):
@@ -61,7 +63,7 @@ class CheckLowerings(TorchDispatchMode):
         reference = list(reference) if isinstance(reference, tuple) else [reference] if op._schema.returns else []
         actual = list(result) if isinstance(result, tuple) else [result] if op._schema.returns else []
         for position, (mine, theirs, right) in enumerate(zip(returns, actual, reference, strict=True)):
-            if (name_of(op), position) not in _FREE_AMONG_EQUALS:
+            if (name_of(op), position) not in _FREE_AMONG_EQUALS | _WORKSPACES:
                 self._assert_close(f"result {position}", mine, theirs, right)
         for (position, element), mine in written.items():
             pick = lambda values: values[position] if element < 0 else values[position][element]  # noqa: E731, B023

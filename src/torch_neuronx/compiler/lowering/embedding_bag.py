@@ -102,7 +102,7 @@ def embedding_bag_dense_backward(
     grad = widened(b, grad)
     if mode == MAX:
         return _to_the_largest(b, grad, b.cast(maximum_indices, DType.I64), num_weights)
-    bag = b.cast(offset2bag, DType.I64)
+    bag = _given_bags(b, offset2bag, indices)
     if mode == MEAN:
         sizes = b.slice(b.cast(bag_size, grad.dtype), (0,), (grad.shape[0],))
         grad = b.divide(grad, _along_rows(b, b.maximum(sizes, b.like(1, sizes)), grad))
@@ -118,7 +118,7 @@ def per_sample_weights_backward(
 ) -> Value:
     """For every index the product of its row and its bag's gradient; 0 for padding."""
     rows = b.cast(indices, DType.I64)
-    products = b.multiply(b.take(widened(b, grad), b.cast(offset2bag, DType.I64), 0), b.take(widened(b, weight), rows, 0))
+    products = b.multiply(b.take(widened(b, grad), _given_bags(b, offset2bag, indices), 0), b.take(widened(b, weight), rows, 0))
     total = b.reduce(products, "add", (1,))
     return b.select(_kept(b, rows, padding_idx), total, b.like(0, total))
 
@@ -129,6 +129,12 @@ def _bag_of_each(b: LoweringBuilder, offsets: Value, count: int) -> Value:
     begun = b.scatter(b.constant(0, DType.I64, (count,)), starts, b.constant(1, DType.I64, offsets.shape), "add", (), (0,), (0,), 1)
     number = b.scan(begun, "add", 0)
     return b.subtract(number, b.like(1, number))
+
+
+def _given_bags(b: LoweringBuilder, offset2bag: Value, indices: Value) -> Value:
+    if offset2bag.shape != indices.shape:
+        raise NotImplementedError("the bag of each index is not given: these are the CPU's results of _embedding_bag, not the device's")
+    return b.cast(offset2bag, DType.I64)
 
 
 def _kept(b: LoweringBuilder, rows: Value, padding_idx: int) -> Value:
