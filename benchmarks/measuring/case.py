@@ -22,7 +22,7 @@ from benchmarks.models import WORKLOADS, Batch, Workload
 
 WARM_UPS = 2
 # Interleaved repeats go on until there are so many, or enough and the time is over.
-MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 7, 2.0
+MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 5, 2.0
 
 
 @dataclass(frozen=True, slots=True)

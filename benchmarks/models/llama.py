@@ -51,8 +51,7 @@ class Attention(nn.Module):
         )
         query, key = self.rotate(query, angles), self.rotate(key, angles)
         if cache is not None:
-            key = cache[0].index_copy_(2, positions, key)
-            value = cache[1].index_copy_(2, positions, value)
+            key, value = (kept.index_copy_(2, positions, new.to(kept.dtype)) for kept, new in zip(cache, (key, value), strict=True))
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
         return self.out(attended.transpose(1, 2).reshape(batch, length, width))
 
