@@ -65,9 +65,9 @@ def time_rows(records: Sequence[Record], first_steps: dict[str, tuple[float, flo
         case = record.case
         if (case.precision, case.threads) != ("f32", 1) or (case.mode == "inference") == WORKLOADS[case.model].trains:
             continue
-        cold, warm = first_steps.get(case.model, (float("nan"), float("nan")))
+        firsts = [f"{seconds:.2f}" for seconds in first_steps[case.model]] if case.model in first_steps else ["", ""]
         numbers = (f"{record.neuron * 1e3:.1f}", f"{record.cpu * 1e3:.1f}", str(record.launches), f"{record.host_us:.1f}")
-        rows.append([case.model, *numbers, f"{cold:.2f}", f"{warm:.2f}", f"{record.loss_difference:.0e}"])
+        rows.append([case.model, *numbers, *firsts, f"{record.loss_difference:.0e}"])
     return rows
 
 
