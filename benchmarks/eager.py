@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.measuring.case import Case, Record, first_step, measure_apart
+from benchmarks.measuring.case import Case, MeasurementError, Record, first_step, measure_apart
 from benchmarks.measuring.markdown import replace_section
 from benchmarks.models import WORKLOADS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-MODES, PRECISIONS, THREADS = ("training", "inference"), ("f32", "bf16"), (1, 2)
+MODES, PRECISIONS = ("training", "inference"), ("f32", "bf16")
 
 
 def cases(models: Sequence[str], modes: Sequence[str], precisions: Sequence[str], threads: Sequence[int]) -> list[Case]:
@@ -67,11 +67,11 @@ def time_rows(records: Sequence[Record], first_steps: dict[str, tuple[float, flo
             continue
         firsts = [f"{seconds:.2f}" for seconds in first_steps[case.model]] if case.model in first_steps else ["", ""]
         numbers = (f"{record.neuron * 1e3:.1f}", f"{record.cpu * 1e3:.1f}", str(record.launches), f"{record.host_us:.1f}")
-        rows.append([case.model, *numbers, *firsts, f"{record.loss_difference:.0e}"])
+        rows.append([case.model, *numbers, *firsts, f"{record.loss_difference:.0e} in {record.steps}"])
     return rows
 
 
-TIME_HEADINGS = ("model", "neuron ms", "CPU ms", "launches", "host µs each", "first step cold s", "warm s", "losses differ by")
+TIME_HEADINGS = ("model", "neuron ms", "CPU ms", "launches", "host µs each", "first step cold s", "warm s", "losses differ by, in steps")
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -117,7 +117,14 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="MODEL", help=", ".join(WORKLOADS))
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="default: both")
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS, help="float32, and autocast to bfloat16")
-    parser.add_argument("--threads", nargs="+", type=int, default=THREADS, help="thread counts (default: 1 2)")
+    parser.add_argument(
+        "--threads",
+        nargs="+",
+        type=int,
+        default=[1],
+        help="thread counts (default: 1; with more, OpenMP keeps a team for each device in the process, and both lose by it)",
+    )
+    parser.add_argument("--repeats", type=int, help="timed steps of each case (default: as many as fit into two seconds, 7 to 25)")
     parser.add_argument("--first-steps", action="store_true", help="also the first step of a process, with and without programs on disk")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md's section and docs/images/eager.png")
     arguments = parser.parse_args()
@@ -125,12 +132,20 @@ def main() -> None:
     console = Console()
     chosen = cases(arguments.models, arguments.modes, arguments.precisions, arguments.threads)
     groups = [list(group) for _, group in groupby(chosen, key=lambda case: (case.model, case.threads))]
-    records = [record for group in track(groups, "measuring", console=console) for record in measure_apart(group)]
+    records: list[Record] = []
+    failures: list[str] = []
+    for group in track(groups, "measuring", console=console):
+        try:
+            records += measure_apart(group, arguments.repeats)
+        except MeasurementError as failure:
+            failures.append(str(failure))
     trained = [model for model in arguments.models if WORKLOADS[model].trains]
     firsts = {
         model: first_step(Case(model, "training", "f32", 1))
         for model in (track(trained, "first steps", console=console) if arguments.first_steps else ())
     }
+    if not records:
+        raise SystemExit("nothing was measured: " + "; ".join(failures))
     ratio_headings = ["model", *map(heading, columns_of(records)), "mean"]
     ratios = [*ratio_rows(records), ["geometric mean", *geometric_means(records)]]
     times = time_rows(records, firsts)
@@ -139,6 +154,9 @@ def main() -> None:
     if arguments.write:
         save_picture(records, DOCS / "images" / "eager.png")
         replace_section(DOCS / "performance.md", "eager", f"{markdown(ratio_headings, ratios)}\n\n{markdown(TIME_HEADINGS, times)}")
+    if failures:
+        console.print("not measured:", *failures, sep="\n  ", style="red", markup=False)
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 import torch
 
 import torch_neuronx
-from benchmarks.models import WORKLOADS, Batch, Workload
+from benchmarks.models import WORKLOADS, Batch, Size, Workload
 
 WARM_UPS = 2
-# Interleaved repeats go on until there are so many, or enough and the time is over.
-MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 5, 2.0
+# Unless their number is given, interleaved repeats go on until there are so many, or enough and the time is over.
+MOST_REPEATS, LEAST_REPEATS, SECONDS = 25, 7, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Seconds are of one step, medians of interleaved repeats; ``host_us`` is host time per launch of a step that is not waited for;
-    ``loss_difference`` is the largest relative one over all steps."""
+    """Seconds are of one step, medians of interleaved repeats; ``host_us`` is host time per launch of a step that is not waited for (what
+    the model itself waits for is part of it); ``loss_difference`` is the largest relative one over all ``steps``, the warm-ups included.
+    """
 
     case: Case
     neuron: float
@@ -46,6 +47,7 @@ class Record:
     host_us: float
     launches: int
     loss_difference: float
+    steps: int
 
     @property
     def ratio(self) -> float:
@@ -85,28 +87,29 @@ class Trainee:
         return torch.autocast(self.device, dtype=torch.bfloat16) if self.case.precision == "bf16" else nullcontext()
 
 
-def measure(case: Case) -> Record:
+def measure(case: Case, repeats: int | None = None, size: Size = "large") -> Record:
     """Measures a case in this process; an op that falls back is an error."""
     torch.set_num_threads(case.threads)
     workload = WORKLOADS[case.model]
     torch.manual_seed(0)
-    model, batch = workload.model("large"), workload.batch("large")
+    model, batch = workload.model(size), workload.batch(size)
     neuron, cpu = (Trainee(workload, device, case, model, batch) for device in ("neuron", "cpu"))
     with torch_neuronx.fallback_policy("error"):
         for _ in range(WARM_UPS):
             neuron.timed_step()
             cpu.timed_step()
-        times = interleaved(neuron.timed_step, cpu.timed_step)
+        times = interleaved(neuron.timed_step, cpu.timed_step, repeats=repeats)
         host, launches = _host_time(neuron)
-    difference = max(abs(a - b) / abs(b) for a, b in zip(neuron.losses, cpu.losses, strict=True))
-    return Record(case, *(statistics.median(each) for each in times), host, launches, difference)
+    difference = max(abs(a - b) / max(abs(b), 1e-12) for a, b in zip(neuron.losses, cpu.losses, strict=True))
+    return Record(case, *(statistics.median(each) for each in times), host, launches, difference, len(cpu.losses))
 
 
-def interleaved(*functions: Callable[[], float]) -> tuple[list[float], ...]:
-    """What each function returns, called in turn, in another order every time."""
+def interleaved(*functions: Callable[[], float], repeats: int | None = None) -> tuple[list[float], ...]:
+    """What each function returns, called in turn, in another order every time; ``repeats`` times if that is given."""
     results: tuple[list[float], ...] = tuple([] for _ in functions)
+    least, most = (LEAST_REPEATS, MOST_REPEATS) if repeats is None else (repeats, repeats)
     end = time.perf_counter() + SECONDS
-    while len(results[0]) < LEAST_REPEATS or (time.perf_counter() < end and len(results[0]) < MOST_REPEATS):
+    while len(results[0]) < least or (time.perf_counter() < end and len(results[0]) < most):
         order = list(zip(functions, results, strict=True))
         for function, result in order if len(results[0]) % 2 else reversed(order):
             result.append(function())
@@ -134,9 +137,13 @@ def first_step(case: Case) -> tuple[float, float]:
     return cold, warm
 
 
-def measure_apart(cases: Sequence[Case]) -> list[Record]:
-    """``measure`` of cases with one model and one thread count, in a new process. RuntimeError with its last words if it fails."""
-    lines = _python(cases).splitlines()
+class MeasurementError(RuntimeError):
+    """A process that measured has failed; the text says which, and its last words."""
+
+
+def measure_apart(cases: Sequence[Case], repeats: int | None = None) -> list[Record]:
+    """``measure`` of cases with one model and one thread count, in a new process. MeasurementError if that fails."""
+    lines = _python(cases, *([] if repeats is None else [f"--repeats={repeats}"])).splitlines()
     return [Record(**(json.loads(line) | {"case": case})) for case, line in zip(cases, lines, strict=True)]
 
 
@@ -147,7 +154,8 @@ def _python(cases: Sequence[Case], *flags: str, **variables: str) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": str(first.threads), **variables}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
-        raise RuntimeError(f"{first.model}, {first.threads} threads: {done.stderr.strip().splitlines()[-1]}")
+        last_words = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
+        raise MeasurementError(f"{first.model}, {first.threads} threads: {last_words[0]}")
     return done.stdout
 
 
@@ -163,11 +171,12 @@ def main() -> None:
     parser.add_argument("model", choices=WORKLOADS)
     parser.add_argument("threads", type=int)
     parser.add_argument("kinds", nargs="+", metavar="MODE:PRECISION", help="training or inference, f32 or bf16; a line of JSON for each")
+    parser.add_argument("--repeats", type=int, help="timed steps of each device (default: as many as fit into two seconds, 7 to 25)")
     parser.add_argument("--first-step", action="store_true", help="only the seconds of this process's first step")
     arguments = parser.parse_args()
     for kind in arguments.kinds:
         case = Case(arguments.model, *kind.split(":"), arguments.threads)
-        print(_first_step_here(case) if arguments.first_step else json.dumps(asdict(measure(case))))
+        print(_first_step_here(case) if arguments.first_step else json.dumps(asdict(measure(case, arguments.repeats))))
 
 
 if __name__ == "__main__":

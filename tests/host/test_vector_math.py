@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import mpmath
@@ -233,3 +235,33 @@ def test_definitions_share_declarations_and_tables() -> None:
 def test_unknown_function_names_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"vector math has no gelu for f32; it has acos f32,"):
         definition("gelu", "f32")
+
+
+DOUBLE_LOGARITHMS = """
+import math, mpmath, numpy, torch
+mpmath.mp.prec = 120
+generator = numpy.random.default_rng(0)
+regular = numpy.ldexp(generator.uniform(0.5, 1, 3000), generator.integers(-1021, 1024, 3000))
+near_one = 1 + generator.uniform(-0.3, 0.4, 2000) ** 3
+tiny = numpy.array([5e-324, 2.2250738585072014e-308, 1e-310])
+x = numpy.concatenate([regular, near_one, tiny, 10.0 ** numpy.arange(-300, 300, 7), 2.0 ** numpy.arange(-1074, 1024, 31)])
+for name, base in (("log2", 2), ("log10", 10)):
+    mine = getattr(torch, name)(torch.from_numpy(x).to("neuron")).cpu().numpy()
+    worst = 0.0
+    for value, result in zip(x, mine):
+        exact = mpmath.log(mpmath.mpf(float(value)), base)
+        worst = max(worst, float(abs(mpmath.mpf(float(result)) - exact)) / math.ulp(float(exact)))
+    print(name, worst)
+    special = getattr(torch, name)(torch.tensor([0.0, -0.0, -1.0, math.inf, math.nan], dtype=torch.float64).to("neuron")).tolist()
+    assert special[:2] == [-math.inf] * 2 and math.isnan(special[2]) and special[3] == math.inf and math.isnan(special[4]), special
+assert torch.log2(torch.tensor([2.0**k for k in range(-1074, 1024)], dtype=torch.float64).to("neuron")).tolist() == [*range(-1074, 1024)]
+assert torch.log10(torch.tensor([10.0**k for k in range(0, 23)], dtype=torch.float64).to("neuron")).tolist() == [*range(0, 23)]
+"""
+
+
+def test_logarithms_of_doubles_to_the_bases_2_and_10(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_FLOAT64", "exact")
+    done = subprocess.run([sys.executable, "-c", DOUBLE_LOGARITHMS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    errors = {name: float(error) for name, error in (line.split() for line in done.stdout.splitlines())}
+    assert errors["log2"] <= 1.5 and errors["log10"] <= 2.6, errors

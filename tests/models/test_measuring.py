@@ -14,7 +14,7 @@ from benchmarks.models import WORKLOADS
 
 
 def record(model: str, threads: int, ratio: float) -> Record:
-    return Record(Case(model, "training", "f32", threads), ratio, 1.0, 1.0, 10, 0.0)
+    return Record(Case(model, "training", "f32", threads), ratio, 1.0, 1.0, 10, 0.0, 9)
 
 
 def test_both_devices_compute_the_same_losses() -> None:
@@ -27,6 +27,19 @@ def test_both_devices_compute_the_same_losses() -> None:
             assert trainee.timed_step() > 0
     assert trainees[0].losses == pytest.approx(trainees[1].losses, rel=1e-5)
     assert trainees[0].losses[2] < trainees[0].losses[0]
+
+
+def test_a_record_of_a_small_model() -> None:
+    result = measuring.measure(Case("gpt", "training", "f32", 1), repeats=3, size="small")
+    assert result.neuron > 0 and result.cpu > 0 and result.host_us > 0
+    assert result.launches > 50
+    assert result.steps == measuring.WARM_UPS + 3
+    assert result.loss_difference < 1e-4
+
+
+def test_a_process_that_fails_says_why() -> None:
+    with pytest.raises(measuring.MeasurementError, match=r"no model, 1 threads: .*invalid choice: 'no model'"):
+        measuring.measure_apart([Case("no model", "training", "f32", 1)])
 
 
 def test_repeats_are_interleaved_in_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
