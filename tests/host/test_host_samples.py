@@ -7,7 +7,8 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hlo_samples import Sample, all_samples
+from hlo_sample import Sample
+from hlo_samples import all_samples
 from host_launch import run
 
 from torch_neuronx.compiler.hlo.interpreter import interpret
@@ -18,6 +19,8 @@ from torch_neuronx.compiler.host import UnsupportedError
 TOLERANCE = {DType.F64: 1e-13, DType.F32: 2e-6, DType.BF16: 2**-7, DType.F16: 2**-9, DType.C64: 2e-6, DType.C128: 1e-13}
 # ATen's CPU kernels compute attention statistics of narrow types with less than f32's precision.
 NARROW_ATTENTION = 2e-3
+# ATen's special functions lose digits next to their zeros, eigenvalues depend on all elements of a matrix.
+LESS_PRECISE = ("special_function", "eigh")
 # Among equal elements the library's topk takes any.
 UNORDERED = ("topk",)
 # Beginnings of labels of samples that are not run, and why.
@@ -55,6 +58,8 @@ def check(sample: Sample) -> None:
         tolerance = TOLERANCE.get(value.dtype, 0)
         if "attention" in sample.label and any(p.dtype in (DType.BF16, DType.F16) for p in sample.module.parameters):
             tolerance = max(tolerance, NARROW_ATTENTION)
+        if sample.op in LESS_PRECISE:
+            tolerance *= 20
         finite = np.abs(reference[np.isfinite(reference)]) if tolerance else np.zeros(1)
         scale = float(finite.max()) if finite.size and "reduce" in sample.op else 1.0
         np.testing.assert_allclose(result, reference, rtol=tolerance, atol=tolerance * scale, equal_nan=True, err_msg=sample.label)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from . import composite_rules, shape_rules
+from . import composite_rules, library_rules, shape_rules
 from .shape_rules import ANY, BITS, FLOAT, INTEGER, NUMBER, REAL, REAL_FLOAT, Rule, elementwise, predicate
 from .types import TensorType
 
@@ -242,6 +242,45 @@ COMPOSITES: Mapping[str, OpSpec] = _table(
         "philox", "seed offset", "count", composite_rules.philox,
         "ui32[count] of Philox4x32-10 with key = seed and counters (offset + c, 0), c < m = ceil(count / 4); "
         "word w of counter c is element w · m + c",
+    ),
+    (
+        "cholesky", "x", "upper", library_rules.cholesky,
+        "(factor, info i32) of a Hermitian positive definite matrix; info is the order of the first leading minor that is not, or 0",
+    ),
+    ("lu_factor", "x", "pivot", library_rules.lu_factor, "(L and U in one, pivots i32 as LAPACK counts, info i32) of P L U"),
+    ("lu_unpack", "lu pivots", "", library_rules.lu_unpack, "(P, L, U) of lu_factor"),
+    (
+        "lu_solve", "lu pivots rhs", "left adjoint", library_rules.lu_solve,
+        "X of A X = rhs (X A = rhs if not left); with the adjoint of A if adjoint",
+    ),
+    (
+        "triangular_solve", "a rhs", "upper left unit_diagonal", library_rules.triangular_solve,
+        "X of A X = rhs (X A = rhs if not left); only one triangle of A is read",
+    ),
+    ("qr", "x", "mode", library_rules.qr, "(Q, R); mode reduced, complete, or r, in which Q is empty"),
+    (
+        "eigh", "x", "upper vectors", library_rules.eigh,
+        "(eigenvalues, ascending; eigenvectors, empty if not vectors) of Hermitian matrices",
+    ),
+    ("eig", "x", "", library_rules.eig, "(eigenvalues, eigenvectors), complex"),
+    ("svd", "x", "full vectors", library_rules.svd, "(U, S, Vh); U and Vh are empty if not vectors, square if full"),
+    ("geqrf", "x", "", library_rules.geqrf, "(reflectors and R in one, tau) of a QR decomposition"),
+    ("householder_product", "reflectors tau", "", library_rules.householder_product, "the first columns of the product of the reflectors"),
+    (
+        "householder_multiply", "reflectors tau other", "left transpose", library_rules.householder_multiply,
+        "Q other (other Q if not left); the adjoint of Q if transpose",
+    ),
+    ("ldl_factor", "x", "hermitian", library_rules.ldl_factor, "(L and D in one, pivots i32, info i32) of a symmetric or Hermitian matrix"),
+    ("ldl_solve", "factors pivots rhs", "hermitian", library_rules.ldl_solve, "X of A X = rhs from ldl_factor"),
+    ("matrix_exponential", "x", "", library_rules.matrix_exponential, "e to the power of a matrix"),
+    (
+        "fft", "x", "kind length", library_rules.fft,
+        "discrete Fourier transform along the last dimensions, as many as length has; kind FFT, IFFT (divided by the length), RFFT "
+        "(of real numbers, half of the last dimension), IRFFT (its inverse)",
+    ),
+    (
+        "special_function", "x y?", "function", library_rules.special_function,
+        "a function of torch.special by its name; gammainc, gammaincc; gcd, lcm of integers",
     ),
     defaults={"max_pool": {"ceil_mode": False}},
 )

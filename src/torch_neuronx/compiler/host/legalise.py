@@ -7,6 +7,7 @@
 * reductions of a lot to very little: two reductions, so that several threads can share the first. How they are cut depends on sizes
   only, and so do the results.
 * reductions of nothing: the identity
+* products of complex numbers: running products
 * reshapes of buffers that are not contiguous: an operation between, whose result can be put into memory where no strides
   describe the reshape
 * convolutions with asymmetric padding or dilated input: a padded input
@@ -89,6 +90,16 @@ def _composite(b: Builder, operation: Operation, operands: tuple[Value, ...]) ->
     return decompose(operation, b, operands) if name in DECOMPOSITIONS and not has_kernel(operation) else None
 
 
+def _complex_product(b: Builder, x: Value, dims: tuple[int, ...]) -> Value:
+    """The last of the running products, one dimension after the other."""
+    for dim in sorted(dims, reverse=True):
+        running = b.scan(x, "multiply", dim)
+        start = [extent - 1 if axis == dim else 0 for axis, extent in enumerate(x.shape)]
+        last = b.slice(running, start, x.shape)
+        x = b.reshape(last, [extent for axis, extent in enumerate(x.shape) if axis != dim])
+    return x
+
+
 def _wide_scatter(b: Builder, operation: Operation, operands: tuple[Value, ...]) -> Value:
     x, index, updates = operands
     wide = b.scatter(b.convert(x, DType.F32), index, b.convert(updates, DType.F32), **operation.attributes)
@@ -114,6 +125,8 @@ def _reduce(b: Builder, x: Value, kind: str, dims: tuple[int, ...]) -> Sequence[
         return (b.constant(identity_element(kind, x.dtype), x.dtype, shape),) if prod(shape) else None
     if not dims:
         return (x,)
+    if x.dtype.is_complex and kind == "multiply":
+        return (_complex_product(b, x, dims),)
     length = prod(x.shape[dim] for dim in dims)
     if prod(shape) >= _FEW_RESULTS or length < _LONG:
         return None

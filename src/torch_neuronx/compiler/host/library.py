@@ -6,11 +6,12 @@ An encoder turns an operation's attributes into the step's ints and floats, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2, prod
 
 from ..executable import ABSENT, LibraryStep, TensorRef
 from ..hlo.ir import Operation, Value
+from ..hlo.library_rules import FFT_KINDS, QR_MODES
 from ..hlo.types import DType, contiguous_strides
 from .contractions import ADDMM, MATMUL, merged_strides
 
@@ -178,6 +179,33 @@ def _philox(operation: Operation) -> Encoding:
     return Encoding("philox", cost=2 * operation.result.type.size / _SPARSE_RATE)
 
 
+def _linear_algebra(flags: str = "") -> Encoder:
+    """A decomposition or solution of matrices; ``flags`` are the attributes that the kernel takes, as 0 or 1."""
+    names = flags.split()
+
+    def encoder(operation: Operation) -> Encoding:
+        attributes = operation.attributes
+        largest = max(operation.operands, key=lambda operand: operand.type.size)
+        cost = 10 * largest.type.size * max(largest.shape[-1], 1) / _SPARSE_RATE
+        return Encoding(attributes["name"], tuple(int(attributes[name]) for name in names), cost=cost)
+
+    return encoder
+
+
+def _qr(operation: Operation) -> Encoding:
+    return replace(_linear_algebra()(operation), ints=(QR_MODES.index(operation.attributes["mode"]),))
+
+
+def _fft(operation: Operation) -> Encoding:
+    attributes, (x,) = operation.attributes, operation.operands
+    cost = 5 * x.type.size * log2(1 + prod(attributes["length"])) / _SPARSE_RATE
+    return Encoding("fft", (FFT_KINDS.index(attributes["kind"]), len(attributes["length"]), attributes["length"][-1]), cost=cost)
+
+
+def _special_function(operation: Operation) -> Encoding:
+    return Encoding(operation.attributes["function"], cost=30 * operation.result.type.size / _SPARSE_RATE)
+
+
 _OPERATIONS: Mapping[str, Encoder] = {MATMUL: _matmul, ADDMM: _matmul, "convolution": _convolution}
 
 COMPOSITES: Mapping[str, Encoder] = {
@@ -194,4 +222,21 @@ COMPOSITES: Mapping[str, Encoder] = {
     "topk": _topk,
     "scan": _scan,
     "philox": _philox,
+    "cholesky": _linear_algebra("upper"),
+    "lu_factor": _linear_algebra("pivot"),
+    "lu_unpack": _linear_algebra(),
+    "lu_solve": _linear_algebra("left adjoint"),
+    "triangular_solve": _linear_algebra("upper left unit_diagonal"),
+    "qr": _qr,
+    "eigh": _linear_algebra("upper vectors"),
+    "eig": _linear_algebra(),
+    "svd": _linear_algebra("full vectors"),
+    "geqrf": _linear_algebra(),
+    "householder_product": _linear_algebra(),
+    "householder_multiply": _linear_algebra("left transpose"),
+    "ldl_factor": _linear_algebra("hermitian"),
+    "ldl_solve": _linear_algebra("hermitian"),
+    "matrix_exponential": _linear_algebra(),
+    "fft": _fft,
+    "special_function": _special_function,
 }

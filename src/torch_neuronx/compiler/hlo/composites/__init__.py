@@ -1,6 +1,6 @@
 """What the composites mean: their decomposition into plain operations, one function per composite.
 
-``sort`` has none: it is the one composite that every target, the interpreter and the printer implement themselves.
+``sort`` and the composites of :mod:`library_rules` have none: every target and the interpreter implement them themselves.
 """
 
 from __future__ import annotations

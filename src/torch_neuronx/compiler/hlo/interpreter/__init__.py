@@ -21,12 +21,14 @@ from .contractions import CONTRACTIONS
 from .elementwise import ELEMENTWISE
 from .indexing import INDEXING, LaunchError
 from .layout import LAYOUT
-from .ordering import DIRECT_COMPOSITES
+from .library import LIBRARY_COMPOSITES
+from .ordering import ORDERING_COMPOSITES
 from .reductions import REDUCTIONS
 from .table import Implementation
 
 __all__ = ["LaunchError", "evaluate", "interpret"]
 
+DIRECT_COMPOSITES: Mapping[str, Implementation] = MappingProxyType({**ORDERING_COMPOSITES, **LIBRARY_COMPOSITES})
 IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({**ELEMENTWISE, **LAYOUT, **REDUCTIONS, **CONTRACTIONS, **INDEXING})
 
 

@@ -54,4 +54,4 @@ def _philox(operation: Operation, seed: Array, offset: Array) -> Array:
     return np.array(blocks, np.uint32).reshape(-1, 4).T.reshape(-1)[:count]
 
 
-DIRECT_COMPOSITES: Mapping[str, Implementation] = {"sort": _sort, "topk": _topk, "scan": _scan, "philox": _philox}
+ORDERING_COMPOSITES: Mapping[str, Implementation] = {"sort": _sort, "topk": _topk, "scan": _scan, "philox": _philox}

@@ -25,7 +25,8 @@ _INDENT = "    "
 def print_stablehlo(module: Module) -> str:
     """``module`` as one public function ``main``; scalar parameters are 0-d tensors.
 
-    Composites are printed as their decomposition. The ``fail`` messages of gathers and scatters, which StableHLO lacks, are not printed:
+    Composites are printed as their decomposition; NotImplementedError for one that has none and no operation of StableHLO's either (most
+    of linear algebra, special functions). The ``fail`` messages of gathers and scatters, which StableHLO lacks, are not printed:
     out-of-range indices then clamp or are dropped.
     """
     legal = legalize(module)
@@ -87,6 +88,8 @@ class _Writer:
 
     def write(self, operation: Operation) -> None:
         key = str(operation.attributes["name"]) if operation.name == "composite" else operation.name
+        if operation.name == "composite" and key not in _FORMS:
+            raise NotImplementedError(f"print_stablehlo: StableHLO has nothing for the composite {key!r}, which only a library computes")
         text = _FORMS.get(key, _elementwise)(self, operation)
         if text is not None:
             self.line(f"{self.define(operation.result)} = {text}")
@@ -272,6 +275,20 @@ def _precedes(dtype: DType, direction: str, nan_first: bool) -> list[str]:
     ]
 
 
+def _fft(writer: _Writer, operation: Operation) -> str:
+    kind, length = operation.attributes["kind"], operation.attributes["length"]
+    properties = f"fft_length = {_array(length)}, fft_type = #stablehlo<fft_type {kind}>"
+    return f'"stablehlo.fft"({writer.operands(operation)}) <{{{properties}}}> : {_types(operation)}'
+
+
+def _triangular_solve(writer: _Writer, operation: Operation) -> str:
+    a = operation.attributes
+    flags = {"left_side": a["left"], "lower": not a["upper"], "unit_diagonal": a["unit_diagonal"]}
+    properties = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())
+    properties += ", transpose_a = #stablehlo<transpose NO_TRANSPOSE>"
+    return f'"stablehlo.triangular_solve"({writer.operands(operation)}) <{{{properties}}}> : {_types(operation)}'
+
+
 def _gather(writer: _Writer, operation: Operation) -> str:
     a = operation.attributes
     numbers = ", ".join(f"{name} = {_list(a[name])}" for name in ("offset_dims", "collapsed_slice_dims", "start_index_map"))
@@ -343,5 +360,7 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
         "gather": _gather,
         "scatter": _scatter,
         "sort": _sort,
+        "fft": _fft,
+        "triangular_solve": _triangular_solve,
     }
 )
