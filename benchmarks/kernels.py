@@ -172,6 +172,7 @@ CASES = (
     Case("sum of all", normal((ROWS, WIDTH)), lambda x: x.sum((0, 1)), lambda x, out: torch.sum(x, (0, 1), out=out)),
     Case("argmax of rows", normal((ROWS, WIDTH)), lambda x: x.argmax(1), lambda x, out: torch.argmax(x, 1, out=out)),
     Case("copy", normal((ROWS, WIDTH)), torch.clone, lambda x, out: out.copy_(x)),
+    Case("copy of all of x", normal((ROWS, 2 * WIDTH)), torch.clone, lambda x, out: out.copy_(x)),
     copying("transposed copy", (ROWS, WIDTH), lambda x: x.t()),
     copying("heads to the front", (4, 256, 6, 64), lambda x: x.transpose(1, 2)),
     copying("NCHW to NHWC", IMAGES, lambda x: x.permute(0, 2, 3, 1)),

@@ -9,7 +9,7 @@ Mutable scalars (accumulators, the status) are stack slots; LLVM's first pass tu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -172,6 +172,14 @@ class KernelText:
             then = self.levels[-1].label
         zero = "0.0" if type_ in ("float", "double", "half") else "0"
         return self.define(f"phi {type_} [ {zero}, %{before} ], [ {loaded}, %{then} ]")
+
+    def masked_store(self, vector: str, value: str, pointer: str, align: int, mask: Sequence[bool]) -> None:
+        """Stores the lanes of a vector, written ``<lanes x type>``, whose mask is set."""
+        lanes, _, element = vector.strip("<>").split()
+        name = f"@llvm.masked.store.v{lanes}{element}.p0"
+        self.emitter.declarations[f"declare void {name}({vector}, ptr, i32 immarg, <{lanes} x i1>)"] = None
+        bits = ", ".join(f"i1 {str(bit).lower()}" for bit in mask)
+        self.do(f"call void {name}({vector} {value}, ptr {pointer}, i32 {align}, <{lanes} x i1> <{bits}>)")
 
     def fail_when(self, condition: str, status: int) -> None:
         """Leaves the kernel with a status where the condition holds."""

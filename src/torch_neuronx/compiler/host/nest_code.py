@@ -1,4 +1,4 @@
-"""Chooses the form of a nest's kernel: elementwise, elementwise in tiles, along rows or down columns."""
+"""Chooses the form of a nest's kernel: elementwise, elementwise in tiles or with gaps, along rows or down columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .affine import Affine
 from .columns import emit_columns
+from .gaps import emit_gapped, find_gaps
 from .kernel import Kernel, Nest, Program
 from .pointwise import emit_pointwise
 from .rows import emit_rows
@@ -41,6 +42,9 @@ def _emit_elements(nest: Nest, program: Program) -> Kernel:
     transposition = find_transposition(nest, schedule)
     if transposition is not None:
         return emit_tiles(nest, schedule, transposition, program)
+    gaps = find_gaps(nest, schedule)
+    if gaps is not None:
+        return emit_gapped(nest, schedule, gaps, program)
     return emit_pointwise(nest, schedule, program)
 
 
