@@ -17,18 +17,7 @@ import torch_neuronx
 
 SAMPLES = 32
 TOLERANCE = 1e-4
-NOT_NATIVE = {
-    "FractionalMaxPool2d": "its operators have no lowering",
-    "FractionalMaxPool3d": "its operators have no lowering",
-    "MultiLabelMarginLoss": "its gradient has no lowering",
-    "MultiMarginLoss": "its gradient has no lowering",
-    "Transformer": "nested tensors",
-}
-MODULES = {
-    info.name.removeprefix("nn."): info
-    for info in module_db
-    if not issubclass(info.module_cls, nn.modules.lazy.LazyModuleMixin) and info.name.removeprefix("nn.") not in NOT_NATIVE
-}
+MODULES = {info.name.removeprefix("nn."): info for info in module_db if not issubclass(info.module_cls, nn.modules.lazy.LazyModuleMixin)}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

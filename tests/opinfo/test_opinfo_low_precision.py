@@ -13,6 +13,8 @@ OPERATORS = operators()
 # What cannot be as on the CPU, and why.
 EXEMPT = {
     "native_layer_norm": "its statistics are float32, as on CUDA",
+    "native_batch_norm": "its statistics are float32, as on CUDA",
+    "_native_batch_norm_legit": "its statistics are float32, as on CUDA",
     "_batch_norm_with_update": "its statistics are float32, as on CUDA",
     "nn.functional.conv_transpose3d": "its bias is added to a product that is rounded already",
     "complex": "results of two 16-bit parts have no native program",

@@ -20,7 +20,7 @@ from ..compiler.lowering import registry
 from ..compiler.lowering.call import lower_call, map_tensors
 from ..compiler.lowering.dtypes import float64_is_exact, warn_float64_is_narrowed
 from ..compiler.lowering.edges import Place
-from ..compiler.lowering.node import meta_outputs
+from ..compiler.lowering.node import functional_arguments, meta_outputs, node_outputs
 from .tracking import count_disk_hit
 
 log = logging.getLogger("torch_neuronx.eager")
@@ -113,10 +113,14 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
     schema = variant.op._schema
     if not _writes(variant):
         return  # the lowering runs the functional overload's meta function itself
-    if variant.op.namespace != "aten" or variant.lowering.outputs_like:
-        return  # the device's own copy, whose arguments are checked already, or an op without a meta function
+    if variant.op.namespace != "aten":
+        return  # the device's own copy, whose arguments are checked already
+    given = {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)}
     try:
-        meta_outputs(variant.op, {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)})
+        if variant.lowering.outputs_like:
+            _resize_like_results(variant, given)
+        else:
+            meta_outputs(variant.op, given)
     except Exception as error:
         _raise_what_the_host_raises(variant, arguments)
         raise NotImplementedError(f"PyTorch's meta function refuses the call: {error}") from error
@@ -124,6 +128,15 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
         if argument.is_out and isinstance(tensor, torch.Tensor) and (tensor.shape != meta.shape or tensor.stride() != meta.stride()):
             tensor.resize_(meta.shape)
             tensor.as_strided_(meta.shape, meta.stride())
+
+
+def _resize_like_results(variant: registry.Variant, metas: dict[str, Any]) -> None:
+    """What the meta function of an ``out=`` overload does, for one that has none."""
+    outs = {argument.name for argument in variant.op._schema.arguments if argument.is_out}
+    outputs = node_outputs(variant, functional_arguments(variant, metas)) if outs else ()
+    for destination, output in zip(variant.destinations, outputs, strict=False):
+        if destination in outs:
+            torch.ops.aten._resize_output_(metas[destination], output.shape, metas[destination].device)
 
 
 def _raise_what_the_host_raises(variant: registry.Variant, arguments: Sequence[Any]) -> None:

@@ -7,6 +7,8 @@ import math
 from ..hlo.ir import Value
 from .context import LoweringBuilder
 from .pointwise import pointwise
+from .precision import widened
+from .registry import lowering
 
 # Constants of the tanh approximation of GELU (Hendrycks & Gimpel, 2016).
 _GELU_SCALE = math.sqrt(2 / math.pi)
@@ -228,3 +230,36 @@ def log_sigmoid(b: LoweringBuilder, x: Value) -> tuple[Value, Value]:
 @pointwise("aten::log_sigmoid_backward", keep=("buffer",))
 def log_sigmoid_backward(b: LoweringBuilder, grad: Value, x: Value, buffer: Value) -> Value:
     return b.multiply(grad, b.logistic(b.negate(x)))
+
+
+def _halves(b: LoweringBuilder, x: Value, dim: int) -> tuple[Value, Value]:
+    axis = dim % len(x.shape)
+    middle = x.shape[axis] // 2
+    start = [middle if i == axis else 0 for i in range(len(x.shape))]
+    limit = [middle if i == axis else extent for i, extent in enumerate(x.shape)]
+    return b.slice(x, [0] * len(x.shape), limit), b.slice(x, start, x.shape)
+
+
+@lowering("aten::glu_jvp", outputs_like=("glu",))
+def glu_jvp(b: LoweringBuilder, glu: Value, x: Value, dx: Value, dim: int) -> Value:
+    """Of a · s(g) in the direction (da, dg): s da + a s (1 - s) dg."""
+    _, gate = _halves(b, widened(b, x), dim)
+    along, along_gate = _halves(b, widened(b, dx), dim)
+    opening = b.logistic(gate)
+    closing = b.subtract(b.like(1, opening), opening)
+    return b.add(b.multiply(opening, along), b.multiply(b.multiply(widened(b, glu), closing), along_gate))
+
+
+@lowering("aten::glu_backward_jvp", outputs_like=("grad_x",))
+def glu_backward_jvp(b: LoweringBuilder, grad_x: Value, grad_glu: Value, x: Value, dgrad_glu: Value, dx: Value, dim: int) -> Value:
+    """Of (h s, h a s') with s' = s (1 - s), the gradient h of a · s(g): both change with h, a and g."""
+    linear, gate = _halves(b, widened(b, x), dim)
+    along, along_gate = _halves(b, widened(b, dx), dim)
+    grad, dgrad = widened(b, grad_glu), widened(b, dgrad_glu)
+    opening = b.logistic(gate)
+    slope = b.multiply(opening, b.subtract(b.like(1, opening), opening))
+    curvature = b.multiply(slope, b.subtract(b.like(1, opening), b.multiply(b.like(2, opening), opening)))
+    first = b.add(b.multiply(dgrad, opening), b.multiply(b.multiply(grad, slope), along_gate))
+    moved = b.add(b.multiply(dgrad, linear), b.multiply(grad, along))
+    second = b.add(b.multiply(moved, slope), b.multiply(b.multiply(grad, linear), b.multiply(curvature, along_gate)))
+    return b.concatenate([first, second], dim % len(x.shape))

@@ -6,9 +6,10 @@ it. All are :func:`normalize` with different returns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ..hlo.ir import Value
 from ..hlo.types import DType
@@ -76,14 +77,20 @@ def _moved(b: LoweringBuilder, running: Value | None, new: Value, momentum: floa
 
 
 def _saved(b: LoweringBuilder, normalized: Normalized) -> tuple[Value, Value]:
-    """What the backward of a training step wants; empty tensors if the operator says so (evaluation on some devices)."""
+    """What the backward of a training step wants; empty tensors if the operator says so (evaluation)."""
     if b.outputs[1].shape == (0,) != normalized.mean.shape:
         empty = b.constant(0, DType.F32, (0,))
         return empty, empty
     return normalized.mean, normalized.rstd
 
 
-@lowering("aten::native_batch_norm", mutates=("running_mean", "running_var"))
+def _no_statistics_in_evaluation(metas: Mapping[str, Any], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Evaluation saves nothing, as on the CPU; PyTorch's meta function says otherwise."""
+    out, mean, rstd, *others = outputs
+    return outputs if metas.get("training") else (out, mean.new_empty(0), rstd.new_empty(0), *others)
+
+
+@lowering("aten::native_batch_norm", mutates=("running_mean", "running_var"), layout=_no_statistics_in_evaluation)
 def native_batch_norm(
     b: LoweringBuilder,
     input: Value,
@@ -100,7 +107,7 @@ def native_batch_norm(
     return done.out, *_saved(b, done), *written
 
 
-@lowering("aten::_native_batch_norm_legit_functional")
+@lowering("aten::_native_batch_norm_legit_functional", layout=_no_statistics_in_evaluation)
 def legit_functional(
     b: LoweringBuilder,
     input: Value,
@@ -116,7 +123,7 @@ def legit_functional(
     return done.out, *_saved(b, done), done.running_mean, done.running_var
 
 
-@lowering("aten::_native_batch_norm_legit.no_stats")
+@lowering("aten::_native_batch_norm_legit.no_stats", layout=_no_statistics_in_evaluation)
 def legit_no_stats(
     b: LoweringBuilder, input: Value, weight: Value | None, bias: Value | None, training: bool, momentum: float, eps: float
 ) -> tuple[Value, ...]:
@@ -124,7 +131,7 @@ def legit_no_stats(
     return done.out, *_saved(b, done)
 
 
-@lowering("aten::_native_batch_norm_legit_no_training")
+@lowering("aten::_native_batch_norm_legit_no_training", layout=_no_statistics_in_evaluation)
 def legit_no_training(
     b: LoweringBuilder,
     input: Value,

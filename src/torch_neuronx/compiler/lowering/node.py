@@ -45,7 +45,7 @@ def lower_node(
     """
     functional_metas = functional_arguments(variant, metas)
     if outputs is None:
-        outputs = _outputs(variant, functional_metas)
+        outputs = node_outputs(variant, functional_metas)
     outer, b.facts = b.facts, _facts(variant, functional_metas, outputs)
     try:
         operands = functional_arguments(variant, values).values()
@@ -65,7 +65,8 @@ def _facts(variant: Variant, metas: Mapping[str, Any], outputs: tuple[Any, ...])
     return NodeFacts(metas, outputs, _scalar_arguments(op), _wrapped_numbers(op, metas), variant.lowering.exact)
 
 
-def _outputs(variant: Variant, metas: Mapping[str, Any]) -> tuple[Any, ...]:
+def node_outputs(variant: Variant, metas: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Meta tensors of the functional overload's returns, from its arguments."""
     like, layout = variant.lowering.outputs_like, variant.lowering.layout
     outputs = tuple(metas[name] for name in like) if like else meta_outputs(variant.functional, metas)
     return outputs if layout is None else layout(metas, outputs)

@@ -12,6 +12,7 @@ from ..hlo.ir import Value
 from ..hlo.types import DType, TensorType
 from .context import LoweringBuilder
 from .dtypes import to_dtype
+from .precision import widened
 from .registry import lowering
 from .sorting import sorted_with_indices
 
@@ -238,3 +239,19 @@ def multinomial(b: LoweringBuilder, weights: Value, samples: int, replacement: b
     )
     index = b.reduce(b.cast(below, DType.I64), "add", (len(rows) + 1,))
     return b.minimum(index, b.like(categories - 1, index))
+
+
+@lowering("aten::rrelu_with_noise_functional")
+def rrelu_with_noise(
+    b: LoweringBuilder, x: Value, noise: Value, lower: Value | float, upper: Value | float, training: bool, generator: None
+) -> tuple[Value, Value]:
+    """A leaky ReLU whose slope for x ≤ 0 is random between the bounds, and their mean in evaluation; ``noise`` becomes the slopes."""
+    wide = widened(b, x)
+    low, high = b.scalar(lower, wide.dtype, wide.shape), b.scalar(upper, wide.dtype, wide.shape)
+    if not training:
+        mean = b.multiply(b.add(low, high), b.like(0.5, wide))
+        return b.select(b.compare(wide, b.like(0, wide), "LE"), b.multiply(wide, mean), wide), noise
+    number = uniform_numbers(b, x.shape, wide.dtype)
+    drawn = b.add(b.multiply(number, b.subtract(high, low)), low)
+    slope = b.select(b.compare(wide, b.like(0, wide), "LE"), drawn, b.like(1, wide))
+    return b.multiply(wide, slope), slope

@@ -40,8 +40,8 @@ class Lowering:
     ``name``: ``"aten::add.Tensor"``. ``static``: Scalar arguments whose value is part of the program. ``mutates``: arguments that the
     operator writes although its schema does not say so. ``exact``: keeps float64. ``native``: False for operators that only graphs
     contain (eager reaches them through others). ``decomposed``: taken from PyTorch's own decomposition. ``outputs_like``: for operators
-    without a meta function, the argument that each return resembles in size, strides and dtype. ``layout``: gives the operator's results
-    other strides than its meta function does, from the arguments and the results (meta tensors).
+    without a meta function, the argument that each return resembles in size, strides and dtype. ``layout``: other results (meta tensors)
+    than those of the meta function or of ``outputs_like``, from the arguments and these: in strides, or where nothing resembles them.
     """
 
     name: str
@@ -220,19 +220,19 @@ def _in_place(candidate: torch._ops.OpOverload, functional: torch._ops.OpOverloa
 
 
 def _out(candidate: torch._ops.OpOverload, functional: torch._ops.OpOverload, entry: Lowering) -> Variant | None:
-    """``add.out`` for ``add.Tensor``: the same arguments, then one written tensor per result."""
+    """``add.out`` for ``add.Tensor``: the same arguments, then one written tensor per result. Where the functional overload returns the
+    new values of arguments last, the ``out=`` overload writes those arguments."""
     schema = candidate._schema
     outs = [argument for argument in schema.arguments if argument.is_out]
-    if not outs or len(outs) != len(functional._schema.returns):
-        return None
     own = [argument for argument in schema.arguments if not argument.is_out]
-    if any(_written(argument) for argument in own):
+    written = [argument for argument in own if _written(argument)]
+    if not outs or len(outs) + len(written) != len(functional._schema.returns):
         return None
     wanted = {_key(argument) for argument in functional._schema.arguments}
     factory = {key for key in wanted if key[0] in FACTORY_ARGUMENTS}
     if {_key(argument) for argument in own} not in (wanted, wanted - factory):
         return None
-    destinations = (*(argument.name for argument in outs), *entry.mutates)
+    destinations = (*(argument.name for argument in (*outs, *written)), *entry.mutates)
     return Variant(candidate, functional, entry, destinations, _returns(schema, outs, []))
 
 

@@ -23,6 +23,7 @@ Weights = Callable[[int, int, bool, float | None], Matrix]
 
 # Coefficients of the cubic convolution kernel: PyTorch's for plain and for antialiased resizing.
 _CUBIC, _CUBIC_ANTIALIASED = -0.75, -0.5
+_LANCZOS_LOBES = 3.0
 # Up to so many entries per row they are read one by one instead of multiplying matrices.
 _MAX_TAPS = 4
 
@@ -73,6 +74,11 @@ def _cubic(extent: int, out: int, align: bool, scale: float | None) -> Matrix:
     base = np.floor(source).astype(np.int64)
     taps = [_one_hot(np.clip(base + i, 0, extent - 1), extent) * _cubic_kernel(source - (base + i), _CUBIC)[:, None] for i in (-1, 0, 1, 2)]
     return np.asarray(np.sum(taps, axis=0))
+
+
+def _lanczos_kernel(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """sinc in a window that is the main lobe of a sinc three times as wide."""
+    return np.asarray(np.where(np.abs(x) < _LANCZOS_LOBES, np.sinc(x) * np.sinc(x / _LANCZOS_LOBES), 0.0))
 
 
 def _antialiased(kernel: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], radius: float) -> Weights:
@@ -146,3 +152,4 @@ for _spatial, _name in ((1, "upsample_linear1d"), (2, "upsample_bilinear2d"), (3
 _register("upsample_bicubic2d", _cubic, 2, has_corners=True)
 _register("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0.0), 1.0), 2, has_corners=True)
 _register("_upsample_bicubic2d_aa", _antialiased(lambda x: _cubic_kernel(x, _CUBIC_ANTIALIASED), 2.0), 2, has_corners=True)
+_register("_upsample_lanczos2d_aa", _antialiased(_lanczos_kernel, _LANCZOS_LOBES), 2, has_corners=True)
