@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hlo_sample import Sample, sample, typical
 
+from torch_neuronx.compiler.hlo.builder import Builder
 from torch_neuronx.compiler.hlo.library_rules import BINARY_FUNCTIONS, COMPLEX_OF, INTEGER_FUNCTIONS, REAL_OF, UNARY_FUNCTIONS
 from torch_neuronx.compiler.hlo.types import DType, TensorType
 
@@ -21,6 +22,7 @@ def library() -> Iterator[Sample]:
         yield from solutions(dtype)
     yield from fourier()
     yield from special_functions()
+    yield from random_variates()
 
 
 def call(b: Any, name: str, operands: Any, types: Any, **attributes: Any) -> Any:
@@ -159,3 +161,24 @@ def special_functions() -> Iterator[Sample]:
         for name in INTEGER_FUNCTIONS:
             build = lambda b, x, y, f=name: call(b, "special_function", (x, y), (x.type,), function=f)  # noqa: E731
             yield sample(f"special_function {name} {dtype}", build, (dtype, typical(dtype, (9,))), (dtype, typical(dtype, (9,), 1)))
+    for dtype in (DType.F32, DType.F64):
+        # Where ATen sums a series; elsewhere its approximations have few digits.
+        x, shape, total = (np.array(values, typical(dtype, ()).dtype) for values in ([0.01, 0.02, 0.005], [0.4, 1.2, 2.0], [1.5, 2.5, 3.0]))
+        build = lambda b, *operands: call(b, "special_function", operands, (operands[0].type,), function="standard_gamma_grad")  # noqa: E731
+        yield sample(f"special_function standard_gamma_grad {dtype}", build, (dtype, shape), (dtype, x))
+        build = lambda b, *operands: call(b, "special_function", operands, (operands[0].type,), function="dirichlet_grad")  # noqa: E731
+        yield sample(f"special_function dirichlet_grad {dtype}", build, (dtype, x), (dtype, shape), (dtype, total))
+
+
+def random_variates() -> Iterator[Sample]:
+    """Of distributions that have one value only: which numbers are drawn is the target's."""
+    for dtype in (DType.F32, DType.F64):
+        for distribution, parameters in (("poisson", [[0, 0]]), ("gamma", [[0, 0]]), ("binomial", [[5, 7, 0], [1, 0, 0.5]])):
+            b = Builder("random_variate")
+            state = [b.parameter(TensorType((), DType.UI64), is_scalar=True) for _ in ("seed", "offset")]
+            arrays = [np.array(values, typical(dtype, ()).dtype) for values in parameters]
+            operands = [b.parameter(TensorType(array.shape, dtype)) for array in arrays]
+            attributes = {"distribution": distribution, "start": 1}
+            numbers = b.composite("random_variate", (*state, *operands), attributes, (operands[0].type,))
+            inputs = [np.array(7, np.uint64), np.array(2**40, np.uint64), *arrays]
+            yield Sample(f"random_variate {distribution} {dtype}", b.build(numbers), inputs)

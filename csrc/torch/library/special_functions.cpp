@@ -1,4 +1,7 @@
-// Elementwise functions that ATen has and the compiler has no code for: [out, x] or [out, x, y], all of one dtype.
+// Elementwise functions that ATen has and the compiler has no code for: [out, x], [out, x, y] or [out, x, y, z], all of one
+// dtype.
+#include <ATen/ops/_dirichlet_grad.h>
+#include <ATen/ops/_standard_gamma_grad.h>
 #include <ATen/ops/gcd.h>
 #include <ATen/ops/i0.h>
 #include <ATen/ops/igamma.h>
@@ -43,6 +46,7 @@ namespace {
 
 using Unary = at::Tensor& (*)(at::Tensor&, const at::Tensor&);
 using Binary = at::Tensor& (*)(at::Tensor&, const at::Tensor&, const at::Tensor&);
+using Ternary = at::Tensor& (*)(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&);
 
 template <Unary function>
 void unary(const LibraryCall& call) {
@@ -56,6 +60,13 @@ void binary(const LibraryCall& call) {
   const Arguments arguments(call);
   at::Tensor out = arguments.tensor(0);
   function(out, arguments.tensor(1), arguments.tensor(2));
+}
+
+template <Ternary function>
+void ternary(const LibraryCall& call) {
+  const Arguments arguments(call);
+  at::Tensor out = arguments.tensor(0);
+  function(out, arguments.tensor(1), arguments.tensor(2), arguments.tensor(3));
 }
 
 const std::array kUnary = {
@@ -93,10 +104,13 @@ const std::array kBinary = {
     LibraryRegistration("shifted_chebyshev_polynomial_w", &binary<&at::special_shifted_chebyshev_polynomial_w_out>),
     LibraryRegistration("gammainc", &binary<&at::igamma_out>),
     LibraryRegistration("gammaincc", &binary<&at::igammac_out>),
+    LibraryRegistration("standard_gamma_grad", &binary<&at::_standard_gamma_grad_out>),
     LibraryRegistration("zeta", &binary<&at::special_zeta_out>),
     LibraryRegistration("gcd", &binary<&at::gcd_out>),
     LibraryRegistration("lcm", &binary<&at::lcm_out>),
 };
+
+const LibraryRegistration kDirichletGradient("dirichlet_grad", &ternary<&at::_dirichlet_grad_out>);
 
 }  // namespace
 }  // namespace neuron::torch_face

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from .shape_rules import FLOAT, REAL_FLOAT, check_dtype, check_member
+from .shape_rules import FLOAT, REAL_FLOAT, check_dtype, check_member, check_scalar
 from .types import DType, TensorType
 
 Ints = tuple[int, ...]
@@ -17,7 +17,7 @@ QR_MODES = ("reduced", "complete", "r")
 COMPLEX_OF = {DType.F32: DType.C64, DType.F64: DType.C128}
 REAL_OF = {DType.C64: DType.F32, DType.C128: DType.F64, DType.F32: DType.F32, DType.F64: DType.F64}
 
-# Special functions by number of operands; those of the last line are of integers, all others of f32 and f64.
+# Special functions by number of operands, all of f32 and f64 but for those of integers.
 UNARY_FUNCTIONS = (
     *("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "erfcx", "i0", "i0e", "i1", "i1e"),
     *("modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1"),
@@ -31,6 +31,12 @@ BINARY_FUNCTIONS = (
     *("gammainc", "gammaincc", "zeta"),
 )
 INTEGER_FUNCTIONS = ("gcd", "lcm")
+# Derivatives of random numbers by the parameters of their distribution: of two operands, and of three.
+GAMMA_GRADIENT, DIRICHLET_GRADIENT = "standard_gamma_grad", "dirichlet_grad"
+_FUNCTIONS = (UNARY_FUNCTIONS, (*BINARY_FUNCTIONS, *INTEGER_FUNCTIONS, GAMMA_GRADIENT), (DIRICHLET_GRADIENT,))
+
+# Distributions that numbers are drawn from by rejection, with how many parameters each has.
+RANDOM_DISTRIBUTIONS = {"poisson": 1, "gamma": 1, "binomial": 2}
 
 
 def cholesky(x: TensorType, *, upper: bool) -> tuple[TensorType, TensorType]:
@@ -146,15 +152,35 @@ def fft(x: TensorType, *, kind: str, length: Ints) -> TensorType:
             return x
 
 
-def special_function(first: TensorType, second: TensorType | None = None, *, function: str) -> TensorType:
-    check_member("function", function, UNARY_FUNCTIONS if second is None else (*BINARY_FUNCTIONS, *INTEGER_FUNCTIONS))
-    if second is not None and second != first:
-        raise ValueError(f"the operands are {first} and {second}; they must be equal (there is no implicit broadcast)")
+def special_function(first: TensorType, *others: TensorType, function: str) -> TensorType:
+    check_member("function", function, _FUNCTIONS[len(others)])
+    _check_equal(first, others)
     if function in INTEGER_FUNCTIONS:
         check_dtype(first, "iu")
     else:
         check_member("dtype", first.dtype, (DType.F32, DType.F64))
     return first
+
+
+def random_variate(
+    seed: TensorType, offset: TensorType, first: TensorType, *others: TensorType, distribution: str, start: int
+) -> TensorType:
+    check_scalar("seed", seed, DType.UI64)
+    check_scalar("offset", offset, DType.UI64)
+    check_member("distribution", distribution, tuple(RANDOM_DISTRIBUTIONS))
+    if len(others) + 1 != RANDOM_DISTRIBUTIONS[distribution]:
+        raise ValueError(f"{distribution} has {RANDOM_DISTRIBUTIONS[distribution]} parameters, {len(others) + 1} are given")
+    if start < 0:
+        raise ValueError(f"start is {start}; it must be ≥ 0")
+    _check_equal(first, others)
+    check_member("dtype", first.dtype, (DType.F32, DType.F64))
+    return first
+
+
+def _check_equal(first: TensorType, others: tuple[TensorType, ...]) -> None:
+    if any(other != first for other in others):
+        operands = ", ".join(str(operand) for operand in (first, *others))
+        raise ValueError(f"the operands are {operands}; they must be equal (there is no implicit broadcast)")
 
 
 def _matrix(x: TensorType) -> tuple[Ints, int, int]:

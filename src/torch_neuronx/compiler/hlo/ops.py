@@ -279,8 +279,14 @@ COMPOSITES: Mapping[str, OpSpec] = _table(
         "(of real numbers, half of the last dimension), IRFFT (its inverse)",
     ),
     (
-        "special_function", "x y?", "function", library_rules.special_function,
-        "a function of torch.special by its name; gammainc, gammaincc; gcd, lcm of integers",
+        "special_function", "x y? z?", "function", library_rules.special_function,
+        "a function of torch.special by its name; gammainc, gammaincc; gcd, lcm of integers; the derivatives of gamma and Dirichlet "
+        "variates by their parameters",
+    ),
+    (
+        "random_variate", "seed offset x y?", "distribution start", library_rules.random_variate,
+        "numbers of the distribution with these parameters, independent of each other and of all draws for another offset + start; which, "
+        "is the target's",
     ),
     defaults={"max_pool": {"ceil_mode": False}},
 )

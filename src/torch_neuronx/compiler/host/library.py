@@ -11,7 +11,7 @@ from math import log2, prod
 
 from ..executable import ABSENT, LibraryStep, TensorRef
 from ..hlo.ir import Operation, Value
-from ..hlo.library_rules import FFT_KINDS, QR_MODES
+from ..hlo.library_rules import FFT_KINDS, QR_MODES, RANDOM_DISTRIBUTIONS
 from ..hlo.types import DType, contiguous_strides
 from .contractions import ADDMM, MATMUL, merged_strides
 
@@ -44,8 +44,8 @@ def has_kernel(composite: Operation) -> bool:
     """Whether the library has a kernel for a composite with its operands' types."""
     name = composite.attributes["name"]
     match name:
-        case "philox":
-            return all(operand.is_scalar for operand in composite.operands)
+        case "philox" | "random_variate":
+            return all(operand.is_scalar for operand in composite.operands[:2])
         case "topk" | "scan":
             return composite.operands[0].dtype not in _UNSORTED
         case _:
@@ -67,7 +67,7 @@ def accepts_result(operation: Operation, strides: tuple[int, ...]) -> bool:
     shape = operation.results[0].shape
     if operation.name in (MATMUL, ADDMM):
         return merged_strides(shape, strides, operation.attributes["shape"]) is not None
-    if operation.attributes.get("name") == "philox":
+    if operation.attributes.get("name") in ("philox", "random_variate"):
         return strides == contiguous_strides(shape)
     return True
 
@@ -206,6 +206,12 @@ def _special_function(operation: Operation) -> Encoding:
     return Encoding(operation.attributes["function"], cost=30 * operation.result.type.size / _SPARSE_RATE)
 
 
+def _random_variate(operation: Operation) -> Encoding:
+    attributes = operation.attributes
+    ints = (tuple(RANDOM_DISTRIBUTIONS).index(attributes["distribution"]), attributes["start"])
+    return Encoding("random_variate", ints, cost=80 * operation.result.type.size / _SPARSE_RATE)
+
+
 _OPERATIONS: Mapping[str, Encoder] = {MATMUL: _matmul, ADDMM: _matmul, "convolution": _convolution}
 
 COMPOSITES: Mapping[str, Encoder] = {
@@ -239,4 +245,5 @@ COMPOSITES: Mapping[str, Encoder] = {
     "matrix_exponential": _linear_algebra(),
     "fft": _fft,
     "special_function": _special_function,
+    "random_variate": _random_variate,
 }

@@ -120,11 +120,24 @@ class LoweringBuilder(Builder):
 
     def random_bits(self, count: int) -> Value:
         """``count`` fresh random 32-bit words, ui32[count]. A program's draws follow each other in the generator's Philox stream."""
-        scalar = TensorType((), DType.UI64)
-        if self.seed is None or self.offset is None:
-            self.seed = self.parameter(scalar, is_scalar=True)
-            self.offset = self.parameter(scalar, is_scalar=True)
-        offset = self.add(self.offset, self.constant(self.random_draws, DType.UI64)) if self.random_draws else self.offset
-        (words,) = self.composite("philox", (self.seed, offset), {"count": count}, (TensorType((count,), DType.UI32),))
+        seed, offset = self._random_state()
+        offset = self.add(offset, self.constant(self.random_draws, DType.UI64)) if self.random_draws else offset
+        (words,) = self.composite("philox", (seed, offset), {"count": count}, (TensorType((count,), DType.UI32),))
         self.random_draws += -(-count // 4)
         return words
+
+    def random_variates(self, distribution: str, *parameters: Value) -> Value:
+        """A fresh number of the distribution for each element of its parameters, which are f32 or f64. It takes one block of the stream."""
+        seed, offset = self._random_state()
+        attributes = {"distribution": distribution, "start": self.random_draws}
+        (numbers,) = self.composite("random_variate", (seed, offset, *parameters), attributes, (parameters[0].type,))
+        self.random_draws += 1
+        return numbers
+
+    def _random_state(self) -> tuple[Value, Value]:
+        """The generator's seed and offset at the launch."""
+        if self.seed is None or self.offset is None:
+            scalar = TensorType((), DType.UI64)
+            self.seed = self.parameter(scalar, is_scalar=True)
+            self.offset = self.parameter(scalar, is_scalar=True)
+        return self.seed, self.offset

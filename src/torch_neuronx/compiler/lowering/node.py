@@ -68,8 +68,13 @@ def _facts(variant: Variant, metas: Mapping[str, Any], outputs: tuple[Any, ...])
 def node_outputs(variant: Variant, metas: Mapping[str, Any]) -> tuple[Any, ...]:
     """Meta tensors of the functional overload's returns, from its arguments."""
     like, layout = variant.lowering.outputs_like, variant.lowering.layout
-    outputs = tuple(metas[name] for name in like) if like else meta_outputs(variant.functional, metas)
+    outputs = tuple(_resembling(metas[name]) for name in like) if like else meta_outputs(variant.functional, metas)
     return outputs if layout is None else layout(metas, outputs)
+
+
+def _resembling(meta: Any) -> Any:
+    """A new tensor like another, dense where that one's elements overlap."""
+    return torch.empty_like(meta) if isinstance(meta, torch.Tensor) else meta
 
 
 def functional_arguments(variant: Variant, arguments: Mapping[str, Any]) -> dict[str, Any]:

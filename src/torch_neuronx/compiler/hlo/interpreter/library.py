@@ -219,6 +219,8 @@ def _special_functions() -> Mapping[str, Callable[..., Array]]:
         "hermite_polynomial_he": of_order(special.eval_hermitenorm),
         "laguerre_polynomial_l": of_order(special.eval_laguerre),
         "legendre_polynomial_p": of_order(special.eval_legendre),
+        "standard_gamma_grad": _gamma_gradient,
+        "dirichlet_grad": _dirichlet_gradient,
         **{name: getattr(special, name) for name in ("erfcx", "i0", "i0e", "i1", "i1e", "gammainc", "gammaincc", "zeta")},
         "airy_ai": lambda x: special.airy(x)[0],
         "bessel_j0": special.j0,
@@ -233,6 +235,43 @@ def _special_functions() -> Mapping[str, Callable[..., Array]]:
         "scaled_modified_bessel_k1": special.k1e,
         "spherical_bessel_j0": lambda x: special.spherical_jn(0, x),
     }
+
+
+def _gamma_gradient(shape: Array, x: Array) -> Array:
+    """How a gamma variate moves with its shape at a constant distribution function P: -∂P/∂shape / p."""
+    from scipy import special, stats
+
+    below = _derivative(lambda a: special.gammainc(a, x), shape)
+    above = _derivative(lambda a: special.gammaincc(a, x), shape)
+    return np.asarray(np.where(x < shape, -below, above) / stats.gamma.pdf(x, shape))
+
+
+def _dirichlet_gradient(x: Array, shape: Array, total: Array) -> Array:
+    """How a component of a Dirichlet variate moves with its parameter, divided by 1 - x, the share of the others."""
+    from scipy import special, stats
+
+    other = total - shape
+    moved = -_derivative(lambda a: special.betainc(a, other, x), shape)
+    return np.asarray(moved / stats.beta.pdf(x, shape, other) / (1 - x))
+
+
+def _derivative(function: Callable[[Array], Array], x: Array) -> Array:
+    """By central differences of fourth order."""
+    step = 1e-4 * x
+    near, far = (function(x + k * step) - function(x - k * step) for k in (1, 2))
+    return np.asarray((8 * near - far) / (12 * step))
+
+
+def _random_variate(operation: Operation, seed: Array, offset: Array, *parameters: Array) -> Array:
+    """Numbers of NumPy's own stream: only their distribution is defined."""
+    attributes = operation.attributes
+    generator = np.random.default_rng([int(seed), int(offset) + attributes["start"]])
+    draws: Mapping[str, Callable[..., Array]] = {
+        "poisson": generator.poisson,
+        "gamma": generator.standard_gamma,
+        "binomial": lambda count, probability: generator.binomial(count.astype(np.int64), probability),
+    }
+    return narrow(np.asarray(draws[attributes["distribution"]](*map(widen, parameters))), operation.result.dtype)
 
 
 LIBRARY_COMPOSITES: Mapping[str, Implementation] = {
@@ -253,4 +292,5 @@ LIBRARY_COMPOSITES: Mapping[str, Implementation] = {
     "matrix_exponential": _each_matrix(_matrix_exponential),
     "fft": _fft,
     "special_function": _special_function,
+    "random_variate": _random_variate,
 }
