@@ -117,10 +117,7 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
         return  # the device's own copy, whose arguments are checked already
     given = {argument.name: meta for argument, meta in zip(schema.arguments, metas, strict=True)}
     try:
-        if variant.lowering.outputs_like:
-            _resize_like_results(variant, given)
-        else:
-            meta_outputs(variant.op, given)
+        _run_meta_function(variant, given)
     except Exception as error:
         _raise_what_the_host_raises(variant, arguments)
         raise NotImplementedError(f"PyTorch's meta function refuses the call: {error}") from error
@@ -130,8 +127,18 @@ def _check_and_resize(variant: registry.Variant, arguments: Sequence[Any], metas
             tensor.as_strided_(meta.shape, meta.stride())
 
 
+def _run_meta_function(variant: registry.Variant, metas: dict[str, Any]) -> None:
+    """That of the overload, or where it has none, what it would do."""
+    if variant.lowering.outputs_like:
+        return _resize_like_results(variant, metas)
+    try:
+        meta_outputs(variant.op, metas)
+    except NotImplementedError:
+        _resize_like_results(variant, metas)
+
+
 def _resize_like_results(variant: registry.Variant, metas: dict[str, Any]) -> None:
-    """What the meta function of an ``out=`` overload does, for one that has none."""
+    """Gives ``out=`` arguments the sizes of the functional overload's results."""
     outs = {argument.name for argument in variant.op._schema.arguments if argument.is_out}
     outputs = node_outputs(variant, functional_arguments(variant, metas)) if outs else ()
     for destination, output in zip(variant.destinations, outputs, strict=False):

@@ -9,6 +9,8 @@ import torch
 from lowering_reference import check
 from torch.testing import make_tensor
 
+import torch_neuronx
+
 aten = torch.ops.aten
 
 
@@ -106,3 +108,12 @@ def test_adaptive_max_pool3d_with_ties_and_nan() -> None:
     check(aten.adaptive_max_pool3d.default, x, [2, 3, 4])
     values, indices = aten.adaptive_max_pool3d.default(x, [2, 3, 4])
     check(aten.adaptive_max_pool3d_backward.default, torch.randn_like(values), x, indices)
+
+
+def test_out_overloads_of_adaptive_average_pooling_resize() -> None:
+    x = torch.randn(2, 3, 4, 6, 5)
+    for image, extents, op in ((x[0], (2, 3), aten.adaptive_avg_pool2d), (x, (2, 3, 5), aten.adaptive_avg_pool3d)):
+        out = torch.empty(0, device="neuron")
+        with torch_neuronx.fallback_policy("error"):
+            op.out(image.to("neuron"), extents, out=out)
+        torch.testing.assert_close(out.cpu(), op.default(image, extents))

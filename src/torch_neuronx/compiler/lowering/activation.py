@@ -31,10 +31,13 @@ def threshold_backward(b: LoweringBuilder, grad: Value, x: Value, limit: Value) 
 
 
 @pointwise("aten::gelu")
-def gelu(b: LoweringBuilder, x: Value, approximate: str) -> Value:
+def gelu_lowering(b: LoweringBuilder, x: Value, approximate: str) -> Value:
+    return b.multiply(x, b.logistic(_gelu_argument(b, x))) if approximate == "tanh" else gelu(b, x)
+
+
+def gelu(b: LoweringBuilder, x: Value) -> Value:
+    """x times the normal distribution function at x."""
     half, one = b.like(0.5, x), b.like(1, x)
-    if approximate == "tanh":
-        return b.multiply(x, b.logistic(_gelu_argument(b, x)))
     return b.multiply(b.multiply(half, x), b.add(one, b.erf(b.multiply(x, b.like(math.sqrt(0.5), x)))))
 
 

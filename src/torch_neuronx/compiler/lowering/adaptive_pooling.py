@@ -21,7 +21,8 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Indices = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d")
+# The public names are composites, but for their out= overloads.
+@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d")
 def adaptive_avg_pool(b: LoweringBuilder, self: Value, output_size: Ints) -> Value:
     """The mean over each window, one dimension after the other."""
     result = widened(b, self)

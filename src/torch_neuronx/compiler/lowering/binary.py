@@ -16,6 +16,12 @@ def add(b: LoweringBuilder, x: Value, y: Value, alpha: Value) -> Value:
     return b.add(x, scaled(b, y, alpha))
 
 
+@pointwise("aten::_add_relu.Tensor")
+def add_relu(b: LoweringBuilder, x: Value, y: Value, alpha: Value) -> Value:
+    total = b.add(x, scaled(b, y, alpha))
+    return b.maximum(total, b.like(0, total))
+
+
 @pointwise("aten::sub.Tensor", "aten::sub.Scalar")
 def subtract(b: LoweringBuilder, x: Value, y: Value, alpha: Value) -> Value:
     return b.subtract(x, scaled(b, y, alpha))

@@ -12,6 +12,7 @@ import torch
 
 from ..hlo.ir import Value
 from ..hlo.types import DType
+from .activation import gelu
 from .context import LoweringBuilder
 from .precision import accumulation_dtype
 from .registry import lowering
@@ -67,6 +68,12 @@ def vdot(b: LoweringBuilder, self: Value, other: Value) -> Value:
 @lowering("aten::addmm", static=SCALES)
 def addmm(b: LoweringBuilder, self: Value, mat1: Value, mat2: Value, beta: Scalar, alpha: Scalar) -> Value:
     return scaled_sum(b, self, wide_product(b, mat1, mat2, (), 1, 0), beta, alpha)
+
+
+@lowering("aten::_addmm_activation", static=SCALES)
+def addmm_activation(b: LoweringBuilder, self: Value, mat1: Value, mat2: Value, beta: Scalar, alpha: Scalar, use_gelu: bool) -> Value:
+    total = scaled_sum(b, self, wide_product(b, mat1, mat2, (), 1, 0), beta, alpha)
+    return gelu(b, total) if use_gelu else b.maximum(total, b.like(0, total))
 
 
 @lowering("aten::baddbmm", static=SCALES)
