@@ -56,7 +56,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
   return known_contents(at::detail::empty_strided_generic(size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
-// A zero that has no memory: forward mode's tangent of a constant. Dispatch key ZeroTensor answers for it before any of our kernels.
+// A zero that has no memory: forward mode's tangent of a constant. Dispatch key ZeroTensor answers for it before most of our kernels.
 at::Tensor zero_without_memory(at::IntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
                                std::optional<bool> pin_memory) {
   at::native::ZeroTensorAllocator nothing(at::Device(at::kPrivateUse1, checked_index(dtype, layout, device, pin_memory)));

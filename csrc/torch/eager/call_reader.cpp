@@ -37,7 +37,7 @@ enum class Tag : std::uint64_t {
 constexpr std::uint64_t word(Tag tag, std::uint64_t payload = 0) { return static_cast<std::uint64_t>(tag) | payload << 8; }
 
 // Bits of a tensor's payload: dtype in 0–7, rank in 8–15, then flags.
-constexpr std::uint64_t kContiguous = 1 << 16, kConjugate = 1 << 17, kNegative = 1 << 18, kWrappedNumber = 1 << 19;
+constexpr std::uint64_t kContiguous = 1 << 16, kConjugate = 1 << 17, kNegative = 1 << 18, kWrappedNumber = 1 << 19, kZero = 1 << 20;
 
 std::uint64_t dtype_and_rank(const at::TensorImpl& tensor) {
   return static_cast<std::uint64_t>(c10::typeMetaToScalarType(tensor.dtype())) | static_cast<std::uint64_t>(tensor.dim()) << 8;
@@ -187,6 +187,8 @@ void CallReader::device_tensor(const at::Tensor& tensor, const at::TensorImpl& i
   if (contiguous) payload |= kContiguous;
   if (impl.is_conj()) payload |= kConjugate;
   if (impl.is_neg()) payload |= kNegative;
+  // It has no memory: its program has a constant for it.
+  if (impl.key_set().has(c10::DispatchKey::ZeroTensor)) payload |= kZero;
   call_.key.push(word(Tag::kTensor, payload));
   const auto sizes = impl.sizes();
   std::memcpy(call_.key.extend(sizes.size()), sizes.data(), sizes.size() * sizeof(std::int64_t));

@@ -83,6 +83,8 @@ def _metas(arguments: Sequence[Any], share: bool) -> tuple[list[Any], frozenset[
         if tensor.device.type == "cpu":
             host_scalars.add(place)
             return torch.empty_strided((), (), dtype=tensor.dtype, device="meta")
+        if tensor._is_zerotensor():
+            return torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype, device="meta").as_strided(tensor.shape, tensor.stride())
         identity = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg())
         known = by_identity.get(identity) if share and tensor.numel() else None
         if known is None:
@@ -188,7 +190,7 @@ def _key(op_name: str, variant: registry.Variant, metas: Sequence[Any], host_sca
 
     def describe(meta: torch.Tensor, place: Place) -> tuple[Any, ...]:
         number = seen.setdefault(id(meta), len(seen))
-        flags = (meta.is_conj(), meta.is_neg(), place in host_scalars)
+        flags = (meta.is_conj(), meta.is_neg(), meta._is_zerotensor(), place in host_scalars)
         return (number, str(meta.dtype), tuple(meta.shape), meta.stride(), *flags)
 
     described = map_tensors(metas, describe)

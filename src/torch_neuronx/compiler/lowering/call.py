@@ -56,6 +56,8 @@ def lower_call(variant: Variant, metas: Sequence[Any], host_scalars: frozenset[P
             return None
         if place in host_scalars:
             return b.cast(edges.number(scalar_kind(meta.dtype), place), to_dtype(meta.dtype))
+        if meta._is_zerotensor():
+            return b.constant(0, to_dtype(meta.dtype), tuple(meta.shape))
         return edges.tensor(meta, place)
 
     values = map_tensors(metas, value)
