@@ -20,6 +20,7 @@ def library() -> Iterator[Sample]:
     for dtype in REAL_OF:
         yield from factorizations(dtype)
         yield from solutions(dtype)
+    yield from groups()
     yield from fourier()
     yield from special_functions()
     yield from random_variates()
@@ -125,6 +126,22 @@ def solutions(dtype: DType) -> Iterator[Sample]:
 
     yield sample(f"ldl_solve {dtype}", symmetric, positive(dtype), matrices(dtype, N, 3, seed=1))
     yield sample(f"matrix_exponential {dtype}", lambda b, x: call(b, "matrix_exponential", (x,), (x.type,)), matrices(dtype))
+
+
+def groups() -> Iterator[Sample]:
+    """Three groups, one of them empty, and a rest that none has."""
+    ends = (I32, np.array([2, 2, 5], np.int32))
+    for dtype in (DType.F32, DType.F64, DType.BF16):
+        for lhs, rhs, out in (
+            ((6, 4), (3, 4, 5), (6, 5)),
+            ((3, 4, 5), (5, 6), (4, 6)),
+            ((4, 6), (6, 5), (3, 4, 5)),
+        ):
+            result = TensorType(out, dtype)
+            build = lambda b, x, y, e, t=result: call(b, "grouped_matmul", (x, y, e), (t,))  # noqa: E731
+            yield sample(
+                f"grouped_matmul {len(lhs)} {len(rhs)} {dtype}", build, (dtype, typical(dtype, lhs)), (dtype, typical(dtype, rhs, 1)), ends
+            )
 
 
 def fourier() -> Iterator[Sample]:

@@ -33,7 +33,7 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 LIBRARY_ONLY = {
     *("sort", "fft", "special_function", "cholesky", "lu_factor", "lu_unpack", "lu_solve", "triangular_solve", "qr", "eigh", "eig", "svd"),
     *("geqrf", "householder_product", "householder_multiply", "ldl_factor", "ldl_solve", "matrix_exponential"),
-    "random_variate",
+    *("random_variate", "grouped_matmul"),
 }
 
 

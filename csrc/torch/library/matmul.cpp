@@ -1,4 +1,5 @@
 // "matmul" [out, lhs, rhs] and "addmm" [out, bias, lhs, rhs] floats [beta, alpha]: matrices, or batches of them, with any strides.
+// "grouped_matmul" [out, lhs, rhs, ends]: a product per group, see the composite of this name.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
@@ -89,8 +90,34 @@ void addmm(const LibraryCall& call) {
   });
 }
 
+// One of the three has all groups one after the other along a dimension, and the others a matrix per group, or also a part.
+void grouped_products(at::Tensor& out, const at::Tensor& lhs, const at::Tensor& rhs, const at::Tensor& ends) {
+  const bool rows = lhs.dim() == 2 && rhs.dim() == 3, columns = lhs.dim() == 3;
+  const std::int64_t extent = rows ? lhs.size(0) : rhs.size(columns ? 1 : 0);
+  out.zero_();
+  std::int64_t begin = 0;
+  for (std::int64_t group = 0; group < ends.numel(); ++group) {
+    const std::int64_t end = ends.const_data_ptr<std::int32_t>()[group * ends.stride(0)], length = end - begin;
+    TORCH_CHECK(begin <= end && end <= extent, "grouped_mm: group ", group, " ends at ", end, ", allowed are ", begin, " to ", extent);
+    at::Tensor result = rows ? out.narrow(0, begin, length) : columns ? out.narrow(1, begin, length) : out.select(0, group);
+    const at::Tensor left = rows ? lhs.narrow(0, begin, length) : columns ? lhs.select(0, group) : lhs.narrow(1, begin, length);
+    const at::Tensor right = rows ? rhs.select(0, group) : rhs.narrow(columns ? 1 : 0, begin, length);
+    if (length > 0) at::cpu::mm_out(result, left, right);
+    begin = end;
+  }
+}
+
+void grouped_matmul(const LibraryCall& call) {
+  const Arguments arguments(call);
+  compute_into(arguments.tensor(0), [&](at::Tensor& out) {
+    grouped_products(out, of_type(arguments.tensor(1), out.scalar_type()), of_type(arguments.tensor(2), out.scalar_type()),
+                     arguments.tensor(3));
+  });
+}
+
 const LibraryRegistration kMatmul("matmul", &matmul);
 const LibraryRegistration kAddmm("addmm", &addmm);
+const LibraryRegistration kGroupedMatmul("grouped_matmul", &grouped_matmul);
 
 }  // namespace
 }  // namespace neuron::torch_face

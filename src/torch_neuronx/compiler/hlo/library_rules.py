@@ -1,4 +1,4 @@
-"""Shape rules of the composites that have no decomposition: linear algebra, Fourier transforms and special functions.
+"""Shape rules of the composites that have no decomposition: linear algebra, Fourier transforms, special functions and others.
 
 Matrices are the two last dimensions, those before are a batch, the same for all operands.
 """
@@ -132,6 +132,20 @@ def ldl_solve(factors: TensorType, pivots: TensorType, rhs: TensorType, *, hermi
 def matrix_exponential(x: TensorType) -> TensorType:
     _square(x)
     return x
+
+
+def grouped_matmul(lhs: TensorType, rhs: TensorType, ends: TensorType) -> TensorType:
+    groups = ends.shape[0] if ends.rank == 1 else -1
+    if ends.dtype is not DType.I32 or lhs.dtype is not rhs.dtype:
+        raise ValueError(f"lhs {lhs} and rhs {rhs} must be of one dtype, and ends {ends} i32")
+    match lhs.rank, rhs.rank:
+        case 2, 3 if rhs.shape[:2] == (groups, lhs.shape[1]):
+            return TensorType((lhs.shape[0], rhs.shape[2]), lhs.dtype)
+        case 3, 2 if (lhs.shape[0], lhs.shape[2]) == (groups, rhs.shape[0]):
+            return TensorType((lhs.shape[1], rhs.shape[1]), lhs.dtype)
+        case 2, 2 if lhs.shape[1] == rhs.shape[0]:
+            return TensorType((groups, lhs.shape[0], rhs.shape[1]), lhs.dtype)
+    raise ValueError(f"lhs {lhs} and rhs {rhs} do not fit {groups} groups")
 
 
 def fft(x: TensorType, *, kind: str, length: Ints) -> TensorType:

@@ -274,6 +274,11 @@ COMPOSITES: Mapping[str, OpSpec] = _table(
     ("ldl_solve", "factors pivots rhs", "hermitian", library_rules.ldl_solve, "X of A X = rhs from ldl_factor"),
     ("matrix_exponential", "x", "", library_rules.matrix_exponential, "e to the power of a matrix"),
     (
+        "grouped_matmul", "lhs rhs ends", "", library_rules.grouped_matmul,
+        "a product of matrices per group; group g is the part from ends[g - 1] (or 0) to ends[g] of the rows of lhs [M, K] with "
+        "rhs [G, K, N], of the columns of rhs [K, N] with lhs [G, M, K], or of the inner dimension of both; what no group has is 0",
+    ),
+    (
         "fft", "x", "kind length", library_rules.fft,
         "discrete Fourier transform along the last dimensions, as many as length has; kind FFT, IFFT (divided by the length), RFFT "
         "(of real numbers, half of the last dimension), IRFFT (its inverse)",

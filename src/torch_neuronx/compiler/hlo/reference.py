@@ -66,8 +66,8 @@ $operations
 ## Composites
 
 An operation that a target may know as a whole. `compiler/hlo/composites` gives its decomposition into the operations above, which is
-its meaning; `expand_composites` puts that in its place. `sort`, linear algebra, `fft`,
-`special_function` and `random_variate` have none: they are kernels of a library on every target.
+its meaning; `expand_composites` puts that in its place. `sort`, `grouped_matmul`, linear
+algebra, `fft`, `special_function` and `random_variate` have none: they are kernels of a library on every target.
 
 $composites
 """)

@@ -196,6 +196,12 @@ def _qr(operation: Operation) -> Encoding:
     return replace(_linear_algebra()(operation), ints=(QR_MODES.index(operation.attributes["mode"]),))
 
 
+def _grouped_matmul(operation: Operation) -> Encoding:
+    lhs, rhs, _ = operation.operands
+    inner = lhs.shape[-1] if lhs.type.rank + rhs.type.rank > 4 else lhs.shape[1] // max(operation.result.shape[0], 1)
+    return Encoding("grouped_matmul", cost=2 * operation.result.type.size * inner / _DENSE_RATE)
+
+
 def _fft(operation: Operation) -> Encoding:
     attributes, (x,) = operation.attributes, operation.operands
     cost = 5 * x.type.size * log2(1 + prod(attributes["length"])) / _SPARSE_RATE
@@ -243,6 +249,7 @@ COMPOSITES: Mapping[str, Encoder] = {
     "ldl_factor": _linear_algebra("hermitian"),
     "ldl_solve": _linear_algebra("hermitian"),
     "matrix_exponential": _linear_algebra(),
+    "grouped_matmul": _grouped_matmul,
     "fft": _fft,
     "special_function": _special_function,
     "random_variate": _random_variate,

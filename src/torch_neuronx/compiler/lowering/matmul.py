@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..hlo.ir import Value
-from ..hlo.types import DType
+from ..hlo.types import DType, TensorType
 from .activation import gelu
 from .context import LoweringBuilder
 from .precision import accumulation_dtype
@@ -46,6 +46,15 @@ def mm_dtype(b: LoweringBuilder, self: Value, mat2: Value, out_dtype: torch.dtyp
 @lowering("aten::bmm.dtype")
 def bmm_dtype(b: LoweringBuilder, self: Value, mat2: Value, out_dtype: torch.dtype) -> Value:
     return contract(b, self, mat2, (0,), 2, 1, b.dtype(out_dtype))
+
+
+@lowering("aten::_grouped_mm")
+def grouped_mm(b: LoweringBuilder, self: Value, mat2: Value, offs: Value | None, bias: None, out_dtype: torch.dtype | None) -> Value:
+    """The sizes of the groups are data: new ones are no new program."""
+    if offs is None:
+        return bmm(b, self, mat2)
+    (product,) = b.composite("grouped_matmul", (self, mat2, offs), {}, (TensorType(b.output.shape, self.dtype),))
+    return product
 
 
 @lowering("aten::mv")

@@ -7,6 +7,7 @@ interprets these composites.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -183,6 +184,20 @@ def _matrix_exponential(operation: Operation) -> Matrices:
     return lambda x: expm(x)
 
 
+def _grouped_matmul(operation: Operation, lhs: Array, rhs: Array, ends: Array) -> Array:
+    lhs, rhs = widen(lhs), widen(rhs)
+    result = np.zeros(operation.result.shape)
+    for group, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
+        part = slice(start, end)
+        if rhs.ndim == 3:
+            result[part] = lhs[part] @ rhs[group]
+        elif lhs.ndim == 3:
+            result[:, part] = lhs[group] @ rhs[:, part]
+        else:
+            result[group] = lhs[:, part] @ rhs[part]
+    return narrow(result, operation.result.dtype)
+
+
 def _fft(operation: Operation, x: Array) -> Array:
     attributes = operation.attributes
     length = attributes["length"]
@@ -290,6 +305,7 @@ LIBRARY_COMPOSITES: Mapping[str, Implementation] = {
     "ldl_factor": _each_matrix(_ldl_factor),
     "ldl_solve": _each_matrix(_ldl_solve),
     "matrix_exponential": _each_matrix(_matrix_exponential),
+    "grouped_matmul": _grouped_matmul,
     "fft": _fft,
     "special_function": _special_function,
     "random_variate": _random_variate,
