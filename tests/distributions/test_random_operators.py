@@ -195,6 +195,49 @@ def test_wrong_operands_raise_what_they_raise_on_the_cpu(device: str) -> None:
             draw(integers)
 
 
+def vector(*values: float) -> Callable[[str], Tensor]:
+    return lambda device: torch.tensor(values, device=device)
+
+
+BAD_CALLS: dict[str, Callable[[str], Any]] = {
+    "uniform falling": lambda device: torch.empty(3, device=device).uniform_(3, -1),
+    "uniform without end": lambda device: torch.empty(3, device=device).uniform_(0, float("inf")),
+    "uniform beyond float16": lambda device: torch.empty(3, device=device, dtype=torch.float16).uniform_(-1e6, 1e6),
+    "uniform integers": lambda device: torch.empty(3, device=device, dtype=torch.int64).uniform_(0, 1),
+    "normal": lambda device: torch.empty(3, device=device).normal_(0, -1),
+    "normal of tensors": lambda device: torch.normal(vector(0, 0.0)(device), vector(1, -1.0)(device)),
+    "normal of a number": lambda device: torch.normal(0.0, vector(1, -1.0)(device)),
+    "log_normal": lambda device: torch.empty(3, device=device).log_normal_(0, -1),
+    "exponential": lambda device: torch.empty(3, device=device).exponential_(-1),
+    "cauchy": lambda device: torch.empty(3, device=device).cauchy_(0, -1),
+    "geometric": lambda device: torch.empty(3, device=device).geometric_(2),
+    "bernoulli of a number": lambda device: torch.empty(3, device=device).bernoulli_(1.5),
+    "bernoulli": lambda device: torch.bernoulli(vector(0.5, 1.5)(device)),
+    "bernoulli of a tensor": lambda device: torch.empty(2, device=device).bernoulli_(vector(0.5, float("nan"))(device)),
+    "bernoulli of integers": lambda device: torch.bernoulli(torch.ones(3, device=device, dtype=torch.int64)),
+    "random without numbers": lambda device: torch.empty(3, device=device).random_(5, 5),
+    "random bytes": lambda device: torch.empty(3, device=device, dtype=torch.uint8).random_(0, 500),
+    "randint": lambda device: torch.randint(5, 5, (3,), device=device),
+    "randint_like": lambda device: torch.randint_like(torch.ones(3, device=device), 0),
+    "dropout": lambda device: torch.dropout(torch.ones(3, device=device), 1.5, True),
+    "multinomial without samples": lambda device: torch.multinomial(vector(1, 1.0)(device), 0),
+    "multinomial of integers": lambda device: torch.multinomial(torch.ones(3, device=device, dtype=torch.int64), 1),
+    "multinomial with nan": lambda device: torch.multinomial(vector(1, float("nan"))(device), 1),
+    "multinomial with infinity": lambda device: torch.multinomial(vector(1, float("inf"))(device), 1, True),
+    "multinomial below 0": lambda device: torch.multinomial(vector(1, -1.0)(device), 1, True),
+    "multinomial of nothing": lambda device: torch.multinomial(torch.tensor([[1.0, 1.0], [0.0, 0.0]], device=device), 1, True),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_call_raises_the_exception_of_the_cpu(name: str) -> None:
+    """A failed launch is an AcceleratorError, which is a RuntimeError."""
+    with pytest.raises((RuntimeError, NotImplementedError)) as expected:
+        BAD_CALLS[name]("cpu")
+    with pytest.raises(expected.type):
+        BAD_CALLS[name]("neuron").cpu()
+
+
 def test_compiled_draws_are_those_of_eager() -> None:
     def draws(rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return torch.poisson(rate), torch._standard_gamma(rate), torch.poisson(rate) + torch.rand_like(rate)

@@ -104,6 +104,22 @@ def test_index_outside_fails_in_a_vectorised_loop_too() -> None:
         run(module, [np.zeros(5, np.float32), indices])
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_check_of_a_reduction_comes_after_it(dim: int) -> None:
+    """Rows (dim 1) and columns (dim 0) whose sums are positive are divided by them; another sum fails the launch."""
+    b = Builder("normalise")
+    x = b.parameter(TensorType((40, 50), F32))
+    sums = b.reduce(x, "add", (dim,))
+    valid = b.broadcast_in_dim(b.compare(sums, b.constant(0, F32, sums.shape), "GT"), x.shape, (1 - dim,))
+    place = b.select(valid, b.constant(0, DType.I64, x.shape), b.constant(-1, DType.I64, x.shape))
+    nothing = b.take(b.constant(0, F32, (1,)), place, 0, fail="a sum is not positive")
+    module = b.build([b.divide(b.add(x, nothing), b.broadcast_in_dim(sums, x.shape, (1 - dim,)))])
+    values = np.random.default_rng(0).random((40, 50), dtype=np.float32)
+    np.testing.assert_allclose(run(module, [values])[0], values / values.sum(axis=dim, keepdims=True), rtol=1e-6)
+    with pytest.raises(KernelFailedError, match="a sum is not positive"):
+        run(module, [np.where(np.arange(2000).reshape(40, 50) % 50 == 7, -values, values) if dim == 0 else -values])
+
+
 def test_scatter_add_of_duplicates_is_the_same_for_any_number_of_tasks() -> None:
     b = Builder("embedding gradient")
     g, i = b.parameter(TensorType((500, 600), F32)), b.parameter(TensorType((500,), DType.I64))

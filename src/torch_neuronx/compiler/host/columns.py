@@ -16,7 +16,7 @@ from . import scalar_code
 from .accumulators import COLUMN_BLOCK, Accumulator, accumulator_of
 from .cost import nest_cost, operation_cost
 from .expression_code import Counter, ExpressionCode
-from .expressions import Apply, Check, Expression, State, walk
+from .expressions import Apply, Expression, State, walk
 from .kernel import Kernel, Nest, Program, Reduction, Store
 from .llvm_text import SHORT
 from .loops import finish_kernel, inner_loop, row_loop, write_checks, write_stores
@@ -76,9 +76,9 @@ class _ColumnWriter:
             self._begin = text.define(f"mul i64 {counters[-1].register}, {self._step}")
             self._end = text.emitter.intrinsic("smin", "i64", text.define(f"add i64 {self._begin}, {self._step}"), self._width)
         varies = Variation(self._nest.reduced)
-        for number, stage in enumerate(stages_of(self._nest)):
+        for stage in stages_of(self._nest):
             self._keep_invariants(stage, varies)
-            self._write_stage(stage, number == 0)
+            self._write_stage(stage)
         per_row = [store for store in self._nest.stores if store.per_row]
         if per_row:
             with self._columns(self._lanes([store.expression for store in per_row], per_row)):
@@ -86,28 +86,27 @@ class _ColumnWriter:
         code.kept.clear()
         code.close(text.depth)
 
-    def _write_stage(self, stage: Stage, is_first: bool) -> None:
+    def _write_stage(self, stage: Stage) -> None:
         text = self._text
         accumulators = [accumulator_of(reduction, self._row_count) for reduction in stage.reductions]
         totals = [text.slot(_array_type(accumulator.total), self._block) for accumulator in accumulators]
         self._fill(list(zip(accumulators, totals, (accumulator.total for accumulator in accumulators))))
-        checks = self._nest.checks if is_first else ()
         with self._blocks(accumulators, totals) as (slots, begin, end):
             targets = list(zip(stage.reductions, accumulators, slots))
             if not self._reduced:
-                self._write_row(stage, targets, checks)
+                self._write_row(stage, targets)
             else:
-                self._write_rows(stage, targets, checks, begin, end)
+                self._write_rows(stage, targets, begin, end)
         for reduction, accumulator, total in zip(stage.reductions, accumulators, totals):
             self._arrays[reduction.key] = (accumulator, total)
 
-    def _write_rows(self, stage: Stage, targets: list[_Target], checks: tuple[Check, ...], begin: str, end: str) -> None:
+    def _write_rows(self, stage: Stage, targets: list[_Target], begin: str, end: str) -> None:
         """The innermost reduced loop: several rows at once as long as there are enough, then one by one."""
         text, code, loop = self._text, self.code, self._reduced[-1]
         cost = sum(operation_cost(e.op) for e in walk(stage.roots(), (), code.kept) if isinstance(e, Apply))
-        if stage.stores or checks or cost > _CHEAP_NANOSECONDS:
+        if stage.stores or stage.checks or cost > _CHEAP_NANOSECONDS:
             with inner_loop(code, loop, begin, end):
-                self._write_row(stage, targets, checks)
+                self._write_row(stage, targets)
             return
         count = _SHORT_ROWS_AT_ONCE if self._is_short else _ROWS_AT_ONCE
         length = text.define(f"sub i64 {end}, {begin}")
@@ -122,7 +121,7 @@ class _ColumnWriter:
                     self._put(slot, accumulator.block, accumulator.combine(text, self._get(slot, accumulator.block), elements[0]))
             code.counters[loop] = None
         with text.when(text.define(f"icmp slt i64 {whole}, {end}")), inner_loop(code, loop, whole, end):
-            self._write_row(stage, targets, checks)
+            self._write_row(stage, targets)
 
     def _element(self, expression: Expression, row: Counter) -> str:
         """An expression in a given row, without remembering it for the next."""
@@ -132,10 +131,10 @@ class _ColumnWriter:
         self.code.known = before
         return register
 
-    def _write_row(self, stage: Stage, targets: list[_Target], checks: tuple[Check, ...]) -> None:
+    def _write_row(self, stage: Stage, targets: list[_Target]) -> None:
         text, code = self._text, self.code
         with self._columns(self._lanes(stage.roots(), stage.stores)):
-            write_checks(code, checks)
+            write_checks(code, stage.checks)
             for reduction, accumulator, slot in targets:
                 element = code.emit(reduction.expression)
                 self._put(slot, accumulator.block, accumulator.combine(text, self._get(slot, accumulator.block), element))

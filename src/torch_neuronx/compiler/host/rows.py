@@ -62,7 +62,7 @@ class _RowWriter:
         for number, stage in enumerate(stages):
             later = [root for following in stages[number + 1 :] for root in following.roots()]
             keep = self._worth_keeping(stage, later, scratch, varies)
-            self._write_stage(stage, keep, number == 0)
+            self._write_stage(stage, keep)
             scratch |= keep
             self._code.kept.update({expression: self._reader(expression, slot) for expression, slot in keep.items()})
         write_stores(self._code, [store for store in self._nest.stores if store.per_row])
@@ -80,13 +80,12 @@ class _RowWriter:
         new = [expression for expression in shared if expression not in scratch][: _MAX_SCRATCH_ROWS - len(scratch)]
         return {expression: self._text.slot(_scratch_type(expression.dtype), size) for expression in new}
 
-    def _write_stage(self, stage: Stage, keep: dict[Expression, str], is_first: bool) -> None:
+    def _write_stage(self, stage: Stage, keep: dict[Expression, str]) -> None:
         text, code = self._text, self._code
         accumulators = [(reduction, accumulator_of(reduction, self._row_size)) for reduction in stage.reductions]
         totals = [_start(text, accumulator, accumulator.total) for _, accumulator in accumulators]
         with self._outer_loops(), self._blocks(accumulators, totals, self._lanes(stage)) as slots:
-            if is_first:
-                write_checks(code, self._nest.checks)
+            write_checks(code, stage.checks)
             for expression, slot in keep.items():
                 self._write_scratch(expression, slot)
             for (reduction, accumulator), slot in zip(accumulators, slots):

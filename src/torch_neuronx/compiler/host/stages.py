@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 from ..hlo.ir import Value
 from .cost import is_expensive
-from .expressions import Apply, Expression, Load, State, children, form_of, walk
+from .expressions import Apply, Check, Expression, Load, State, children, form_of, walk
 from .kernel import Nest, Reduction, Store
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One pass: what is reduced and what is stored in it."""
+    """One pass: what is reduced, stored and checked in it."""
 
     reductions: tuple[Reduction, ...]
     stores: tuple[Store, ...]
+    checks: tuple[Check, ...]
 
     def roots(self) -> list[Expression]:
         return [*(reduction.expression for reduction in self.reductions), *(store.expression for store in self.stores)]
@@ -39,11 +40,13 @@ def stages_of(nest: Nest) -> list[Stage]:
     for reduction in nest.reductions:
         number[reduction.key] = first_possible(reduction.expression)
     full = [(first_possible(store.expression), store) for store in nest.stores if not store.per_row]
-    count = 1 + max([*number.values(), *(stage for stage, _ in full)])
+    checks = [(first_possible(check.condition), check) for check in nest.checks]
+    count = 1 + max([*number.values(), *(stage for stage, _ in (*full, *checks))])
     return [
         Stage(
             tuple(reduction for reduction in nest.reductions if number[reduction.key] == stage),
             tuple(store for at, store in full if at == stage),
+            tuple(check for at, check in checks if at == stage),
         )
         for stage in range(count)
     ]

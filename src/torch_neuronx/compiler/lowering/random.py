@@ -16,6 +16,8 @@ from .precision import widened
 from .registry import lowering
 from .sorting import sorted_with_indices
 
+# Of a multinomial distribution: float32 tells no more apart.
+_MOST_CATEGORIES = 2**24
 # Significand bits with the hidden one: how many random bits a uniform number of the dtype takes, so that it never rounds up to 1.
 _DIGITS = {DType.F16: 11, DType.BF16: 8, DType.F32: 24, DType.F64: 53}
 
@@ -69,8 +71,34 @@ def _scaled(b: LoweringBuilder, number: Value, factor: float, summand: float) ->
     return b.add(b.multiply(number, b.like(factor, number)), b.like(summand, number))
 
 
+def require(holds: bool, what: str) -> None:
+    """Refuses a call that no distribution has; what is raised in the end is what the CPU raises."""
+    if not holds:
+        raise ValueError(what)
+
+
+def require_float(b: LoweringBuilder, argument: str) -> None:
+    """Leaves tensors of integers to the CPU, which refuses them."""
+    if not b.metas[argument].dtype.is_floating_point:
+        raise NotImplementedError(f"{argument} is a tensor of {b.metas[argument].dtype}; the operator is one of floating numbers")
+
+
+def where_valid(b: LoweringBuilder, number: Value, valid: Value, fail: str) -> Value:
+    """``number``, in a launch that fails where it is not ``valid``."""
+    place = b.select(valid, b.constant(0, DType.I64, valid.shape), b.constant(-1, DType.I64, valid.shape))
+    return b.add(number, b.take(b.constant(0, number.dtype, (1,)), place, 0, fail))
+
+
+def _between(b: LoweringBuilder, x: Value, low: float, high: float) -> Value:
+    return b.and_(b.compare(x, b.like(low, x), "GE"), b.compare(x, b.like(high, x), "LE"))
+
+
 @lowering("aten::uniform")
 def uniform(b: LoweringBuilder, x: Value, low: float, high: float, generator: None) -> Value:
+    require_float(b, "self")
+    largest = b.finite_limit("self")
+    bounds = f"uniform: the bounds are {low} and {high}; they must rise and be at most {largest} apart and from 0"
+    require(-largest <= low <= high <= largest and high - low <= largest, bounds)
     return _scaled(b, uniform_numbers(b, x.shape, _result_dtype(b)), high - low, low)
 
 
@@ -97,7 +125,11 @@ def randn(b: LoweringBuilder, *arguments: Any) -> Value:
 @lowering("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
 def normal_around(b: LoweringBuilder, mean: Value | float, std: Value | float, generator: None) -> Value:
     number = normal_numbers(b, b.output.shape, b.output.dtype)
-    return b.add(b.multiply(number, b.scalar(std, number.dtype, number.shape)), b.scalar(mean, number.dtype, number.shape))
+    scale = b.scalar(std, number.dtype, number.shape)
+    if isinstance(b.metas["std"], torch.Tensor):
+        negative = b.compare(scale, b.like(0, scale), "LT")
+        scale = where_valid(b, scale, b.not_(negative), "normal expects all elements of std >= 0.0")
+    return b.add(b.multiply(number, scale), b.scalar(mean, number.dtype, number.shape))
 
 
 @lowering("aten::normal.float_float")
@@ -137,24 +169,29 @@ def geometric(b: LoweringBuilder, x: Value, p: float, generator: None) -> Value:
 
 @lowering("aten::bernoulli")
 def bernoulli(b: LoweringBuilder, p: Value, generator: None) -> Value:
+    require_float(b, "self")
     return _draw(b, p.shape, p)
 
 
 @lowering("aten::bernoulli.p")
 def bernoulli_p(b: LoweringBuilder, x: Value, p: float, generator: None) -> Value:
+    require(0 <= p <= 1, f"bernoulli: the probability is {p}, allowed are 0 to 1")
     number = uniform_numbers(b, x.shape, DType.F32)
     return b.compare(number, b.like(p, number), "LT")
 
 
 @lowering("aten::bernoulli.Tensor")
 def bernoulli_tensor(b: LoweringBuilder, x: Value, p: Value, generator: None) -> Value:
+    require_float(b, "p")
     return _draw(b, x.shape, p)
 
 
 def _draw(b: LoweringBuilder, shape: Sequence[int], p: Value) -> Value:
     """True with probability ``p``, of each element its own."""
     number = uniform_numbers(b, shape, DType.F64 if p.dtype is DType.F64 else DType.F32)
-    return b.compare(number, b.broadcast(b.cast(p, number.dtype), shape), "LT")
+    probability = b.cast(p, number.dtype)
+    probability = where_valid(b, probability, _between(b, probability, 0, 1), "bernoulli: a probability is not in [0, 1]")
+    return b.compare(number, b.broadcast(probability, shape), "LT")
 
 
 def integers(b: LoweringBuilder, shape: Sequence[int], low: int, count: int) -> Value:
@@ -176,6 +213,15 @@ def _whole_range(dtype: torch.dtype) -> int:
     return 2 if dtype == torch.bool else int(torch.iinfo(dtype).max) + 1
 
 
+def _require_range(b: LoweringBuilder, low: int, end: int) -> None:
+    """Numbers from ``low`` up to but not ``end`` exist, and the tensor's dtype has them all."""
+    dtype = b.metas["self"].dtype
+    require(low < end, f"random numbers from {low} to {end}: the first bound must be less than the second")
+    if not dtype.is_floating_point:
+        least, most = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+        require(least <= low and end - 1 <= most, f"random numbers from {low} to {end} are out of the bounds of {dtype}")
+
+
 @lowering("aten::random", exact=True)
 def random(b: LoweringBuilder, x: Value, generator: None) -> Value:
     return integers(b, x.shape, 0, _whole_range(b.metas["self"].dtype))
@@ -183,12 +229,14 @@ def random(b: LoweringBuilder, x: Value, generator: None) -> Value:
 
 @lowering("aten::random.to", exact=True)
 def random_to(b: LoweringBuilder, x: Value, to: int, generator: None) -> Value:
+    _require_range(b, 0, to)
     return integers(b, x.shape, 0, to)
 
 
 @lowering("aten::random.from", exact=True)
 def random_from(b: LoweringBuilder, x: Value, low: int, to: int | None, generator: None) -> Value:
     last = _whole_range(b.metas["self"].dtype) if to is None else to
+    _require_range(b, low, last)
     return integers(b, x.shape, low, last - low)
 
 
@@ -204,11 +252,13 @@ def randint_low(b: LoweringBuilder, low: int, high: int, *arguments: Any) -> Val
 
 @lowering("aten::randint_like", exact=True)
 def randint_like(b: LoweringBuilder, x: Value, high: int, *arguments: Any) -> Value:
+    _require_range(b, 0, high)
     return integers(b, x.shape, 0, high)
 
 
 @lowering("aten::randint_like.low_dtype", exact=True)
 def randint_like_low(b: LoweringBuilder, x: Value, low: int, high: int, *arguments: Any) -> Value:
+    _require_range(b, low, high)
     return integers(b, x.shape, low, high - low)
 
 
@@ -223,8 +273,16 @@ def randperm(b: LoweringBuilder, n: int, *arguments: Any) -> Value:
 @lowering("aten::multinomial")
 def multinomial(b: LoweringBuilder, weights: Value, samples: int, replacement: bool, generator: None) -> Value:
     """With replacement by the inverse of the distribution function, without by an exponential race (Efraimidis & Spirakis, 2006)."""
+    require(b.metas["self"].dtype.is_floating_point, f"multinomial: the weights are {b.metas['self'].dtype}, they must be floating numbers")
+    require(samples > 0, f"multinomial: {samples} samples, allowed are 1 or more")
     weights = b.cast(weights, DType.F64 if weights.dtype is DType.F64 else DType.F32)
     *rows, categories = weights.shape
+    require(categories <= _MOST_CATEGORIES, f"multinomial: {categories} categories, allowed are {_MOST_CATEGORIES}")
+    allowed = b.and_(b.is_finite(weights), b.compare(weights, b.like(0, weights), "GE"))
+    weights = where_valid(b, weights, allowed, "multinomial: a probability is negative, infinite or nan")
+    sums = b.reduce(weights, "add", (len(rows),))
+    positive = b.compare(sums, b.like(0, sums), "GT")
+    weights = where_valid(b, weights, b.broadcast_in_dim(positive, weights.shape, range(len(rows))), "multinomial: probabilities sum to 0")
     if not replacement:
         race = b.divide(weights, _exponential_numbers(b, weights.shape, weights.dtype, 1.0))
         types = (TensorType((*rows, samples), weights.dtype), TensorType((*rows, samples), DType.I64))
