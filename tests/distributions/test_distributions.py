@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,23 +15,12 @@ import torch_neuronx
 COUNT = 4000
 # A sound sampler fails one comparison in a million. Numbers are fixed by the seeds.
 LEAST_PROBABILITY = 1e-6
-# These index with boolean masks, which falls back to the CPU visibly.
-MASKING = {"Beta", "Dirichlet", "StudentT", "Wishart"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_no_distribution_is_left_out() -> None:
     assert named_distributions() <= {name.split()[0] for name in CASES}
-
-
-@contextmanager
-def fallbacks_of(name: str) -> Iterator[None]:
-    """No fallback but that of masks, where they are known."""
-    torch_neuronx.clear_op_tracking()
-    with torch_neuronx.fallback_policy("silent" if name in MASKING else "error"):
-        yield
-    assert set(torch_neuronx.get_fallback_ops()) <= {"aten::index.Tensor", "aten::_index_put_impl_"}
 
 
 def values(name: str) -> Tensor:
@@ -70,7 +57,7 @@ def properties(name: str, device: str, dtype: torch.dtype) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_properties_agree_with_cpu_float64(name: str) -> None:
     expected = properties(name, "cpu", CASES[name].reference)
-    with fallbacks_of(name):
+    with torch_neuronx.fallback_policy("error"):
         actual = properties(name, "neuron", torch.float32)
     assert actual.keys() == expected.keys()
     for what, value in expected.items():
@@ -86,7 +73,7 @@ def test_samples_are_distributed_as_on_the_cpu(name: str) -> None:
     """Each component's distribution by Kolmogorov and Smirnov's test of two samples."""
     torch.manual_seed(1)
     distribution, _ = CASES[name].on("neuron", torch.float32)
-    with fallbacks_of(name):
+    with torch_neuronx.fallback_policy("error"):
         mine = distribution.sample((COUNT,)).cpu().double().reshape(COUNT, -1)
     reference = CASES[name].on("cpu", CASES[name].reference)[0].sample((COUNT,)).double().reshape(COUNT, -1)
     assert mine.shape == reference.shape
@@ -100,7 +87,7 @@ def test_samples_are_distributed_as_on_the_cpu(name: str) -> None:
 def test_expected_gradients_of_samples_are_those_on_the_cpu(name: str) -> None:
     """The expected gradient of a bounded function of samples by the parameters is the CPU's, within six standard errors."""
     torch.manual_seed(2)
-    with fallbacks_of(name):
+    with torch_neuronx.fallback_policy("error"):
         mine, errors = sample_gradients(name, "neuron", torch.float32)
     reference, others = sample_gradients(name, "cpu", CASES[name].reference)
     for gradient, error, near, other in zip(mine, errors, reference, others, strict=True):

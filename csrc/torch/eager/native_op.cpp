@@ -10,6 +10,7 @@
 #include "torch/eager/call_reader.h"
 #include "torch/eager/fallback.h"
 #include "torch/eager/launch.h"
+#include "torch/eager/mask_index.h"
 #include "torch/eager/miss.h"
 #include "torch/eager/origin.h"
 
@@ -74,6 +75,7 @@ void replace_arguments(const LaunchPlan& plan, Outputs& outputs, std::size_t arg
 NativeOp::NativeOp(c10::OperatorHandle handle, CallPlan plan) : handle_(handle), plan_(std::move(plan)) {}
 
 void NativeOp::call(Stack* stack) {
+  if (!plan_.index_lists.empty() && index_by_mask(handle_, plan_, stack)) return;
   if (!call_natively(stack)) fall_back(handle_, stack, plan_.hidden_writes);
 }
 
