@@ -240,6 +240,9 @@ def logaddexp2(b: LoweringBuilder, x: Value, y: Value) -> Value:
 
 @pointwise("aten::complex", kind=Kind.NO_OPMATH)
 def make_complex(b: LoweringBuilder, real: Value, imag: Value) -> Value:
+    dtypes = [b.metas[part].dtype for part in ("real", "imag")]
+    if dtypes[0] != dtypes[1]:
+        raise ValueError(f"complex: the parts are {dtypes[0]} and {dtypes[1]}; they must be of one dtype")
     return b.complex(real, imag)
 
 

@@ -43,6 +43,8 @@ def convolution(
     """Input [N, C, spatial…]. The weight is [out, in / groups, kernel…], or [in, out / groups, kernel…] if transposed."""
     spatial = len(input.shape) - 2
     stride, padding, dilation, output_padding = (per_dim(numbers, spatial) for numbers in (stride, padding, dilation, output_padding))
+    if min(padding, default=0) < 0:
+        raise ValueError(f"convolution: the padding is {padding}; it may not be negative")
     if transposed:
         result = _transposed(b, input, weight, stride, padding, dilation, output_padding, groups)
     else:

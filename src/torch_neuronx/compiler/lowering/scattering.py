@@ -112,6 +112,9 @@ def _put_slices(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Va
 @lowering("aten::index_add")
 def index_add(b: LoweringBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Value | int | float) -> Value:
     x = widened(b, x)
+    axis = dim % max(len(x.shape), 1)
+    if len(source.shape) == len(x.shape) and any(i != axis and pair[0] != pair[1] for i, pair in enumerate(zip(x.shape, source.shape))):
+        raise ValueError(f"index_add: the source is {source.type}; it must have the sizes of {x.type} in all dimensions but {dim}")
     source = b.cast(source, x.dtype)
     return _put_slices(b, x, dim, index, b.multiply(source, b.scalar(alpha, x.dtype, source.shape)), "add")
 

@@ -118,6 +118,8 @@ def searchsorted_scalar(
 
 @lowering("aten::bucketize.Tensor", exact=True)
 def bucketize(b: LoweringBuilder, values: Value, boundaries: Value, out_int32: bool, right: bool) -> Value:
+    if len(boundaries.shape) != 1:
+        raise ValueError(f"bucketize: the boundaries are {boundaries.type}; they must have one dimension")
     return _bisected(b, boundaries, values, right, None)
 
 
