@@ -91,6 +91,30 @@ def test_gradients() -> None:
     torch.testing.assert_close(natively(gradient, x, where), gradient(x, where))
 
 
+def put_behind_a_slice(x: Tensor, where: Tensor, values: Tensor) -> Tensor:
+    result = x.transpose(0, 1).clone()
+    result[:, where] = values
+    return result
+
+
+MIXED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "behind a slice": lambda x, where: x.transpose(0, 1)[:, where],
+    "beside integers": lambda x, where: x[where, torch.tensor([0, 3, 4], device=x.device)],
+    "beside another": lambda x, where: x[where, torch.tensor([True, False, True, False, True], device=x.device)],
+    "around a slice": lambda x, where: x[where, :, torch.tensor([1, 0, 1], device=x.device)],
+    "of a dimension that is not there": lambda x, where: x[where.any()],
+    "bytes": lambda x, where: x[where.to(torch.uint8)],
+    "put": lambda x, where: put_behind_a_slice(x, where, x.transpose(0, 1)[:, :3] * 2),
+    "put one number": lambda x, where: put_behind_a_slice(x, where, torch.ones((), device=x.device)),
+}
+
+
+@pytest.mark.parametrize("kind", MIXED)
+def test_masks_in_other_places(kind: str) -> None:
+    x, where = tensor(), MASKS["rows"]()
+    assert torch.equal(natively(MIXED[kind], x, where), MIXED[kind](x, where))
+
+
 def test_a_mask_on_the_cpu_indexes_a_device_tensor() -> None:
     x, where = tensor(), MASKS["rows"]()
     with torch_neuronx.fallback_policy("error"):

@@ -1,5 +1,6 @@
 #include "torch/eager/mask_index.h"
 
+#include <ATen/native/IndexingUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 
@@ -66,7 +67,28 @@ std::optional<at::Tensor> leading_mask(const at::Tensor& self, const c10::IValue
   return fits ? std::optional(mask.to(self.device())) : std::nullopt;
 }
 
+bool is_mask(const c10::IValue& item) {
+  return item.isTensor() && item.toTensor().defined() &&
+         (item.toTensor().scalar_type() == at::kBool || item.toTensor().scalar_type() == at::kByte);
+}
+
 }  // namespace
+
+void expand_masks(const CallPlan& plan, torch::jit::Stack* stack) {
+  c10::IValue* arguments = stack->data() + stack->size() - plan.arguments.size();
+  c10::IValue& indices = arguments[plan.index_lists[0]];
+  if (indices.isNone()) return;
+  const auto items = indices.toListRef();
+  if (std::ranges::none_of(items, is_mask)) return;
+  const auto given = std::ranges::count_if(items, [](const c10::IValue& item) { return item.isTensor() && item.toTensor().defined(); });
+  const bool puts_one_number = plan.arguments.size() > 2 && arguments[2].isTensor() && arguments[2].toTensor().numel() == 1;
+  if (given == 1 && puts_one_number) return;
+  c10::List<std::optional<at::Tensor>> expanded;
+  for (at::Tensor& index : at::native::expandTensors(arguments[0].toTensor(), indices.toOptionalTensorList())) {
+    expanded.push_back(index.defined() ? std::optional(std::move(index)) : std::nullopt);
+  }
+  indices = std::move(expanded);
+}
 
 bool index_by_mask(const c10::OperatorHandle& op, const CallPlan& plan, torch::jit::Stack* stack) {
   const std::size_t count = plan.arguments.size();

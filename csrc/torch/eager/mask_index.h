@@ -12,4 +12,7 @@ namespace neuron::torch_face {
 // it was, for any other call: those with a program of their own (one number put under a mask), several indices, and wrong sizes.
 bool index_by_mask(const c10::OperatorHandle& op, const CallPlan& plan, torch::jit::Stack* stack);
 
+// Replaces masks in a call's list of indices by the coordinates of what they select, but where one number is put under a single mask.
+void expand_masks(const CallPlan& plan, torch::jit::Stack* stack);
+
 }  // namespace neuron::torch_face

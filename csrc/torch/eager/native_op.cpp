@@ -75,7 +75,10 @@ void replace_arguments(const LaunchPlan& plan, Outputs& outputs, std::size_t arg
 NativeOp::NativeOp(c10::OperatorHandle handle, CallPlan plan) : handle_(handle), plan_(std::move(plan)) {}
 
 void NativeOp::call(Stack* stack) {
-  if (!plan_.index_lists.empty() && index_by_mask(handle_, plan_, stack)) return;
+  if (!plan_.index_lists.empty()) {
+    if (index_by_mask(handle_, plan_, stack)) return;
+    expand_masks(plan_, stack);
+  }
   if (!call_natively(stack)) fall_back(handle_, stack, plan_.hidden_writes);
 }
 

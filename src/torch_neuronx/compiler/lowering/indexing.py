@@ -143,6 +143,8 @@ def index_put(
     given = [index for index in indices if index is not None]
     if len(given) == 1 and given[0].dtype is DType.I1 and math.prod(values.shape) == 1:
         return _put_under_mask(b, x, indices, b.reshape(values, ()), accumulate)
+    if b.metas["values"].dtype != b.metas["self"].dtype:
+        raise ValueError(f"index_put: the values are {b.metas['values'].dtype}, they must be {b.metas['self'].dtype} as what they go into")
     if not given:
         filled = b.broadcast(values, x.shape)
         return b.add(x, filled) if accumulate else filled
