@@ -10,7 +10,7 @@
 namespace neuron {
 namespace {
 
-constexpr std::size_t kLinearClasses = 4096;
+constexpr std::size_t kLinearClasses = 16384;
 constexpr std::size_t kClassedRequest = std::size_t{16} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{20} << 20;
 constexpr std::size_t kDedicatedRequest = std::size_t{10} << 20;  // from here on a large segment is made to measure
@@ -49,7 +49,7 @@ void decrease(StatArray& stat, bool small, std::int64_t amount) {
 
 std::size_t round_request(std::size_t bytes) {
   if (bytes <= kLinearClasses || bytes >= kClassedRequest) return round_up(bytes, kBlockUnit);
-  return round_up(bytes, std::bit_floor(bytes - 1) / 8);
+  return round_up(bytes, std::bit_floor(bytes - 1) / 64);
 }
 
 Allocator::State::State(Arena& arena, StreamClock& clock, int device)

@@ -79,8 +79,8 @@ struct Allocator::State {
   std::vector<Block*> spare_blocks_;
 };
 
-// The block size for a request. Up to 4 KiB multiples of 256 bytes; up to 16 MiB eight classes per power of two, so that at most an eighth
-// is wasted; beyond that multiples of 256 bytes.
+// The block size for a request. Up to 16 KiB multiples of 256 bytes; up to 16 MiB 64 classes per power of two, so that at most a 64th is
+// wasted; beyond that multiples of 256 bytes.
 std::size_t round_request(std::size_t bytes);
 
 void increase(StatArray& stat, bool small, std::int64_t amount);

@@ -75,11 +75,11 @@ class AllocatorModel {
 
 inline std::size_t AllocatorModel::rounded(std::size_t bytes) {
   constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
-  if (bytes >= 16 * kMiB || bytes <= 4 * kKiB) return (bytes + 255) / 256 * 256;
-  std::size_t power = 4 * kKiB;
+  if (bytes >= 16 * kMiB || bytes <= 16 * kKiB) return (bytes + 255) / 256 * 256;
+  std::size_t power = 16 * kKiB;
   while (2 * power < bytes) power *= 2;
-  for (std::size_t eighths = 8;; ++eighths) {
-    if (power / 8 * eighths >= bytes) return power / 8 * eighths;
+  for (std::size_t parts = 64;; ++parts) {
+    if (power / 64 * parts >= bytes) return power / 64 * parts;
   }
 }
 
